@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Rowstamp in five minutes: a private MariaDB, the proxy in front of it, and INSERTs whose ids the proxy makes.
-# `examples/quickstart.sh --help` tells the flags.
+# `examples/quickstart.sh --help` shows the flags.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 PATH=$PATH:$HOME/.cargo/bin:/usr/local/sbin:/usr/sbin:/sbin
@@ -9,12 +9,12 @@ usage() {
     cat <<'TEXT'
 examples/quickstart.sh [--keep]
 
-Installs what is missing (Debian bookworm; as root, or as a user with sudo), builds rowstamp, and shows it at work on a
-private MariaDB in a temporary folder. Leaves nothing running, and touches no server but its own.
+Installs missing packages (Debian bookworm; as root, or as a user with sudo), builds rowstamp, and shows it at work on a
+private MariaDB in a temporary folder. Leaves nothing running, and connects to no other server.
 
-  --keep   stays up when it is done, and says how to connect; Ctrl-C ends it
+  --keep   keep the servers running after the demonstration, and print how to connect; Ctrl-C stops them
 
-  CARGO_TARGET_DIR   where cargo builds, if not in target/
+  CARGO_TARGET_DIR   the folder where cargo builds, if not target/
 TEXT
 }
 
@@ -35,7 +35,7 @@ as_root() {
     if [ "$(id -u)" = 0 ]; then
         "$@"
     else
-        command -v sudo >/dev/null || die "cannot install packages: neither root nor sudo"
+        command -v sudo >/dev/null || die "cannot install packages: run this as root, or install sudo"
         sudo "$@"
     fi
 }
@@ -53,13 +53,13 @@ missing_packages() {
 
 install_missing() {
     local packages
-    command -v cargo >/dev/null || die "no cargo here: https://rustup.rs installs it"
+    command -v cargo >/dev/null || die "cargo is not installed; install it from https://rustup.rs"
     mapfile -t packages < <(missing_packages)
     if [ ${#packages[@]} = 0 ]; then
-        note "a C compiler, protoc and MariaDB: here"
+        note "a C compiler, protoc and MariaDB are installed"
         return
     fi
-    command -v apt-get >/dev/null || die "no apt-get here; please install: ${packages[*]}"
+    command -v apt-get >/dev/null || die "this system has no apt-get; install: ${packages[*]}"
     note "installing ${packages[*]}"
     local log=$folder/apt.log
     { as_root apt-get update -q && as_root env DEBIAN_FRONTEND=noninteractive \
@@ -71,7 +71,7 @@ install_missing() {
 need() {
     local program
     for program in "$@"; do
-        command -v "$program" >/dev/null || die "there is no $program on the PATH; please install it"
+        command -v "$program" >/dev/null || die "$program is not on the PATH; install it"
     done
 }
 
@@ -85,7 +85,7 @@ build() {
     rowstamp=${rowstamp#"$PWD"/}
     [ -x "$rowstamp" ] || note "building rowstamp; the first time takes some minutes"
     cargo build --release --locked --quiet --bin rowstamp || die "the build failed"
-    [ -x "$rowstamp" ] || die "cargo has built no $rowstamp"
+    [ -x "$rowstamp" ] || die "cargo did not build $rowstamp"
     note "$rowstamp: built"
 }
 
@@ -219,7 +219,7 @@ check_ids() {
             die "$rows rows have $distinct distinct ids, from $lowest"
         fi
     done <<<"$ids"
-    note "every row has an id of its own"
+    note "every row has a different id"
 }
 
 main() {
@@ -231,7 +231,7 @@ main() {
     create_shop
     proxy_port=$(free_port)
     start_proxy
-    note "Rowstamp   127.0.0.1:$proxy_port, with rules/shop.toml; ids in use are recorded in $folder/rowstamp.redb"
+    note "Rowstamp   127.0.0.1:$proxy_port, with rules/shop.toml; its store is $folder/rowstamp.redb"
 
     title "INSERTs without ids, into tables without AUTO_INCREMENT, through an ordinary client"
     session "INSERT INTO orders (customer, total) VALUES ('Ada', 12.50)" \
@@ -246,7 +246,7 @@ main() {
     kill -9 "$proxy_pid"
     wait "$proxy_pid" 2>/dev/null || true
     start_proxy
-    note "up again; the ids of its last range that were not used are skipped, never repeated"
+    note "Rowstamp runs again; it skips the unused ids of its last range and repeats none"
     session "INSERT INTO orders (customer) VALUES ('Barbara'), ('Donald')" \
         "SELECT LAST_INSERT_ID()" \
         "INSERT INTO order_items_1 (order_id, product) VALUES (LAST_INSERT_ID(), 'paper')"
@@ -263,11 +263,11 @@ main() {
 
 main
 if [ $keep = yes ]; then
-    title "Still up"
+    title "Still running"
     note "connect:  mariadb --host=127.0.0.1 --port=$proxy_port --user=app --password=app-password shop"
     note "directly: mariadb --host=127.0.0.1 --port=$server_port --user=app --password=app-password shop"
     note "stop:     Ctrl-C here, or kill $$"
     trap 'echo; exit 0' INT TERM
     wait -n "$proxy_pid" "$server_pid" || true
-    die "a server ended by itself; the proxy's last words: $(tail -n 3 "$folder/rowstamp.log")"
+    die "a server ended by itself; the end of the proxy's log: $(tail -n 3 "$folder/rowstamp.log")"
 fi

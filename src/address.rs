@@ -27,16 +27,14 @@ pub enum AddressError {
         "the host is empty: write host:port, 127.0.0.1 for this machine only, 0.0.0.0 for all its addresses"
     )]
     NoHost,
-    #[error("{0:?} is a URL: write host:port, without what stands before and behind")]
+    #[error("{0:?} is a URL: write only its host:port")]
     Url(String),
     #[error("an IPv6 address needs brackets: [{0}]:port")]
     Brackets(String),
     /// Its text is not shown: it may hold a password.
-    #[error(
-        "a host and port have no user or password in front of them: the keys for those stand beside the address"
-    )]
+    #[error("an address contains no user and no password; write them as keys of the same table")]
     Account,
-    #[error("unix: needs a path behind it, as in unix:/run/rowstamp.sock")]
+    #[error("unix: needs a path after it, as in unix:/run/rowstamp.sock")]
     NoPath,
 }
 

@@ -43,10 +43,10 @@ pub struct Audit {
 
 #[derive(Debug, thiserror::Error)]
 pub enum AuditError {
-    #[error("log.audit: {} cannot be written: {error}; name a file in a folder that this user may write", path.display())]
+    #[error("log.audit: {} cannot be written: {error}; name a file in a folder to which this user may write", path.display())]
     Open { path: PathBuf, error: io::Error },
     #[error(
-        "log.audit: {} does not open within {OPEN_DEADLINE:?}; see to the disk, or who reads it where it is a pipe", path.display()
+        "log.audit: {} does not open within {OPEN_DEADLINE:?}; check the disk, or start the reader if the file is a pipe", path.display()
     )]
     Hangs { path: PathBuf },
 }
@@ -200,7 +200,7 @@ impl LostLines {
         if before == 0 || before.ilog2() < lost.ilog2() {
             tracing::warn!(
                 lost,
-                "log.audit: the disk does not take all lines, or not as fast as they come; so many were left out so far"
+                "log.audit: the disk fails or is too slow, so lines are missing from the file; `lost` counts them since the start"
             );
         }
     }

@@ -56,8 +56,8 @@ pub use taken::{OfGenerator, Taken};
 /// Two templates that are not alike come to one name.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "generator {name} would be made in two ways, by the rules at {first} and {second}: their templates come to one name; write them \
-     otherwise"
+    "the templates of the rules at {first} and {second} make two different generators of one name, {name}; change one of the \
+     templates"
 )]
 pub struct MadeTwice {
     name: GeneratorName,
@@ -70,7 +70,7 @@ pub struct MadeTwice {
 pub enum TableError {
     #[error(transparent)]
     Schema(#[from] SchemaError),
-    #[error("binding {table} to its generator: {error}")]
+    #[error("Rowstamp cannot bind table {table} to its generator: {error}")]
     Bind { table: String, error: StoreError },
     #[error("{origin}: {error}")]
     Open { origin: Origin, error: OpenError },
@@ -78,7 +78,7 @@ pub enum TableError {
     NotOpen(GeneratorName),
     #[error(transparent)]
     MadeTwice(#[from] Box<MadeTwice>),
-    #[error("another process has taken over: reload that one")]
+    #[error("another process has taken over; reload that process")]
     Yielded,
     #[error(transparent)]
     Floor(#[from] TakeError),
@@ -92,15 +92,15 @@ impl TableError {
     fn for_client(&self) -> String {
         let why = match self {
             TableError::Schema(error @ SchemaError::Locked { .. }) => return error.to_string(),
-            TableError::Schema(_) => "the server could not be asked for its columns",
-            TableError::Bind { .. } => "it could not be bound to its generator in the store",
-            TableError::Open { .. } => "its generator could not be opened",
+            TableError::Schema(_) => "Rowstamp could not read its columns from the server",
+            TableError::Bind { .. } => "Rowstamp could not bind it to its generator in the store",
+            TableError::Open { .. } => "Rowstamp could not open its generator",
             TableError::Lock(LockError::Held { .. }) => {
                 "it is held by another Rowstamp, which has another store"
             }
-            TableError::Lock(_) => "its lock could not be taken",
+            TableError::Lock(_) => "Rowstamp could not obtain its lock",
             TableError::Floor(error) => return error.for_client(),
-            TableError::MadeTwice(_) => "two rules would make its generator in two ways",
+            TableError::MadeTwice(_) => "two rules make different generators of one name for it",
             TableError::NotOpen(_) | TableError::Yielded => return self.to_string(),
         };
         format!("the table cannot be served: {why}; the proxy's log has the reason")
@@ -314,12 +314,12 @@ impl Tables {
         let why = match tokio::time::timeout(DDL_READ_MAX, raised).await {
             Ok(Err(error)) if error.may_pass() => error.for_client(),
             Ok(raised) => return raised,
-            Err(_) => format!("that took more than {DDL_READ_MAX:?}"),
+            Err(_) => format!("the read took more than {DDL_READ_MAX:?}"),
         };
         tracing::warn!(
             why,
             table = format!("{}.{table}", rule.schema),
-            "which ids DDL has brought into the table is not known"
+            "Rowstamp could not read the highest id of the table after DDL, and continues above the ids that it has issued"
         );
         Ok(())
     }

@@ -462,10 +462,10 @@ pub struct Raised {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// SHOW and EXPLAIN REWRITE.
+    /// SHOW, SELECT, EXPLAIN REWRITE, HELP and RELOAD RULES DRY RUN.
     #[default]
     Read,
-    /// RELOAD, RAISE, PAUSE, RESUME, KILL and DRAIN too.
+    /// All commands: also RELOAD RULES, RAISE, PAUSE, RESUME, KILL and DRAIN.
     Write,
 }
 

@@ -35,7 +35,7 @@ impl FakeDesk {
 
     fn asked<T>(&self, rows: Vec<T>) -> Result<Vec<T>, DeskError> {
         if self.is_away {
-            Err(DeskError::Failed("the store (etcd) does not answer".into()))
+            Err(DeskError::Failed("the store (etcd) is not available: connection refused".into()))
         } else {
             Ok(rows)
         }
@@ -79,7 +79,7 @@ impl Desk for FakeDesk {
     }
 
     fn checks(&self) -> Vec<Check> {
-        let trouble = self.is_away.then(|| "it does not answer".to_owned());
+        let trouble = self.is_away.then(|| "the store did not answer the last request".to_owned());
         let listener = self.is_draining.then(|| "the proxy drains".to_owned());
         vec![Check::needed("listener", listener), Check::wanted("store", trouble)]
     }
@@ -185,7 +185,7 @@ impl Desk for FakeDesk {
         vec![RefusedRow {
             digest: "0123456789abcdef".into(),
             statement: "ANALYZE INSERT IGNORE INTO orders VALUES (...)".into(),
-            why: "ANALYZE of INSERT IGNORE".into(),
+            why: "ANALYZE of an INSERT with IGNORE; leave IGNORE out, or write EXPLAIN".into(),
             count: 3,
             user: "app".into(),
             last: SystemTime::UNIX_EPOCH + std::time::Duration::from_mins(1),
@@ -196,17 +196,17 @@ impl Desk for FakeDesk {
         vec![EventRow {
             at: 60.0,
             level: "warn".into(),
-            text: "an INSERT failed with 1062, table shop.orders".into(),
+            text: "an INSERT failed with 1062: the table already has the id, table shop.orders".into(),
         }]
     }
 
     async fn findings(&self) -> Result<Vec<FindingRow>, DeskError> {
         self.asked(vec![FindingRow {
             severity: "warning",
-            code: "no-unique-key".into(),
+            code: "column-not-unique".into(),
             place: "shop.orders.id".into(),
-            why: "no unique key".into(),
-            remedy: "ALTER TABLE shop.orders ADD UNIQUE (id)".into(),
+            why: "no key makes id unique: the server accepts the same id twice".into(),
+            remedy: "ALTER TABLE shop.orders ADD UNIQUE KEY (id)".into(),
         }])
     }
 
@@ -261,7 +261,9 @@ impl Desk for FakeDesk {
     async fn raise(&self, generator: &str, to: u64, is_meant: bool) -> Result<Raised, DeskError> {
         self.asked(vec![()])?;
         if generator != "shop.orders" {
-            return Err(DeskError::Wrong(format!("there is no sequence {generator:?}: SHOW GENERATORS")));
+            return Err(DeskError::Wrong(format!(
+                "the rules have no generator {generator}; SHOW GENERATORS lists all"
+            )));
         }
         self.note(format!("raise {generator} {to}{}", if is_meant { " meant" } else { "" }));
         Ok(Raised { generator: generator.into(), from: 10_001, to })
@@ -269,7 +271,9 @@ impl Desk for FakeDesk {
 
     fn pause(&self, generator: &str, is_paused: bool) -> Result<bool, DeskError> {
         if !["shop.orders", "shop.events"].contains(&generator) {
-            return Err(DeskError::Wrong(format!("there is no generator {generator:?}: SHOW GENERATORS")));
+            return Err(DeskError::Wrong(format!(
+                "the rules have no generator {generator}; SHOW GENERATORS lists all"
+            )));
         }
         self.note(format!("pause {generator} {is_paused}"));
         Ok(true)
@@ -281,7 +285,7 @@ impl Desk for FakeDesk {
 
     fn kill(&self, session: u64) -> Result<(), DeskError> {
         if session != 7 {
-            return Err(DeskError::Wrong(format!("there is no session {session}: SHOW SESSIONS")));
+            return Err(DeskError::Wrong(format!("there is no session {session}; SHOW SESSIONS lists all")));
         }
         self.note(format!("kill {session}"));
         Ok(())

@@ -29,9 +29,9 @@ pub struct HttpSettings {
 
 /// For an address that is taken, for one that this user may not have, and for others.
 const REMEDIES: [&str; 3] = [
-    "stop what listens there, set another address, or write \"off\"",
-    "it needs a port or a folder that this user may use; set another address, or write \"off\"",
-    "correct it, or write \"off\"",
+    "stop the program that listens there, set another address, or write \"off\"",
+    "this user may not use that port or folder: set another address, or write \"off\"",
+    "correct the address, or write \"off\"",
 ];
 
 /// An address that this process listens on, or will.
@@ -59,11 +59,13 @@ pub async fn listen(settings: &HttpSettings, waits: bool) -> Result<Listening, L
     };
     let error = ListenError::new("http.address", &address, error, REMEDIES);
     if waits && error.is_taken() {
-        tracing::info!("http.address {address} is taken, by the process before this one: waiting for it");
+        tracing::info!(
+            "http.address {address} is still in use by the previous process; waiting until it is free"
+        );
     } else if settings.is_written {
         return Err(error);
     } else {
-        tracing::warn!("{error}; trying again, and serving no metrics meanwhile");
+        tracing::warn!("{error}; Rowstamp tries again, and serves no metrics and no page until then");
     }
     Ok(Listening { address, listener: None })
 }
@@ -98,7 +100,7 @@ fn shown(listener: &Listener) -> String {
     match listener {
         Listener::Tcp(tcp) => match tcp.local_addr() {
             Ok(address) => format!("http://{address}/"),
-            Err(error) => format!("http, at an address that cannot be told: {error}"),
+            Err(error) => format!("http, at an unknown address: {error}"),
         },
         Listener::Unix { .. } => listener.address(),
     }

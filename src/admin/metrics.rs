@@ -57,32 +57,41 @@ const GENERATOR: Label = Label { name: "generator", values: Values::Names("a gen
 const STATE: Label = Label {
     name: "state",
     values: Values::Words(&[
-        ("open", "issues ids"),
-        ("paused", "issues none: an operator's PAUSE"),
-        ("troubled", "issues ids of its reserve; the store does not answer, or the like"),
-        ("stopped", "issues none"),
+        ("open", "the generator issues ids"),
+        ("paused", "an operator has paused the generator"),
+        (
+            "troubled",
+            "the generator issues ids of its reserve, but gets no new ids, for example because the store does not answer",
+        ),
+        ("stopped", "the generator issues no ids"),
     ]),
 };
 
 const NO_ID: Label = Label {
     name: "reason",
     values: Values::Words(&[
-        ("store", "the reserve was used up, and the store gave no more within store.deadline"),
-        ("exhausted", "no ids are left up to its max, or in its layout"),
-        ("ahead", "its ids ran ahead of the clock as far as max_ahead allows"),
-        ("clock", "it is not certain what time it is"),
-        ("too_many", "one statement needs more ids than there can be at once"),
-        ("paused", "an operator's PAUSE"),
-        ("closed", "it is not open, or another process has taken over"),
-        ("locks", "the locks that keep other stores' proxies off the table were not seen held in time"),
+        ("store", "the reserve was empty, and the store gave no new ids within store.deadline"),
+        ("exhausted", "the generator has no ids left up to its max, or in its layout"),
+        ("ahead", "the ids are as far ahead of the clock as max_ahead allows"),
+        (
+            "clock",
+            "this machine's clock and the backend's clock differ, or the backend's clock could not be read",
+        ),
+        ("too_many", "one statement needs more ids than the generator can issue at once"),
+        ("paused", "an operator has paused the generator"),
+        ("closed", "the generator is not open, or another process has taken over"),
+        (
+            "locks",
+            "the proxy could not confirm in time that it holds its locks on the table, which keep out proxies of other stores",
+        ),
     ]),
 };
 
 const NOT_FOLLOWED: Label = Label {
     name: "reason",
     values: Values::Words(&[
-        ("elsewhere", "it lies in another proxy's range, which may issue it yet"),
-        ("too_far", "it lies more than 1e9 above the bound"),
+        ("elsewhere", "the id is in the range of another proxy, which can still issue it"),
+        ("too_far", "the id is more than 1e9 above the bound"),
     ]),
 };
 
@@ -98,50 +107,55 @@ const STORE_OPERATION: Label = Label {
 const STORE_FAILURE: Label = Label {
     name: "reason",
     values: Values::Words(&[
-        ("unavailable", "it did not answer"),
-        ("unknown", "whether it was done is not known"),
-        ("refused", "the account, its password or its rights"),
-        ("suspect", "it is suspected of having gone back"),
-        ("other", "a damaged record, another's node, and the like: the log says which"),
+        ("unavailable", "the store did not answer"),
+        ("unknown", "it is not known whether the store did the write"),
+        ("refused", "the store refused the account, its password or its rights"),
+        ("suspect", "the store seems to hold older data than before, as after a restore"),
+        ("other", "another error, for example a damaged record or a node of another proxy; the log names it"),
     ]),
 };
 
 const OUTCOME: Label = Label {
     name: "outcome",
     values: Values::Words(&[
-        ("passed", "sent as it came"),
-        ("rewritten", "sent with ids put in"),
-        ("refused", "not sent; the client got an error of the proxy's"),
-        ("failed", "sent with ids put in, and the server answered with an error"),
+        ("passed", "sent unchanged"),
+        ("rewritten", "sent with ids filled in"),
+        ("refused", "not sent; the client got an error from the proxy"),
+        ("failed", "sent with ids filled in, and the server answered with an error"),
     ]),
 };
 
 const REFUSED: Label = Label {
     name: "reason",
     values: Values::Words(&[
-        ("unsupported", "its ids cannot be filled rightly (1235)"),
-        ("verify", "rewrite.verify read the rewrite otherwise (1235)"),
-        ("no_id", "there was no id to be had (1467)"),
-        ("too_long", "longer than limits.statement_bytes (1153)"),
-        ("unknown_command", "a command that is not relayed (1047)"),
-        ("malformed", "what came with it cannot be read (1835, 1210, 1295)"),
-        ("unknown_statement", "an execution of what is not prepared (1243)"),
+        ("unsupported", "Rowstamp cannot fill the ids of the statement correctly (1235)"),
+        ("verify", "rewrite.verify found that the rewritten statement differs (1235)"),
+        ("no_id", "the generator gave no id (1467)"),
+        ("too_long", "the statement is longer than limits.statement_bytes (1153)"),
+        ("unknown_command", "Rowstamp does not relay the command (1047)"),
+        ("malformed", "Rowstamp cannot read the packet or its parameters (1835, 1210, 1295)"),
+        ("unknown_statement", "the client executed a statement that is not prepared (1243)"),
     ]),
 };
 
 const SHADOW_TABLE: Label = Label {
     name: "table",
-    values: Values::Names("`schema.table` of a rule with mode = \"shadow\", or a view that may be of one"),
+    values: Values::Names(
+        "`schema.table` of a rule with mode = \"shadow\", or a view that may show such a table",
+    ),
 };
 
 const SHADOW_OUTCOME: Label = Label {
     name: "outcome",
     values: Values::Words(&[
-        ("rewritten", "would have got ids"),
-        ("refused", "would have been refused"),
-        ("passed", "brought all ids itself"),
-        ("server_first", "would have been shown to the server, and refused if that had no error of its own"),
-        ("unknown", "not to be told: its table's columns, or its text, were not known"),
+        ("rewritten", "the INSERT would get ids"),
+        ("refused", "Rowstamp would refuse the INSERT"),
+        ("passed", "the INSERT has all ids already"),
+        (
+            "server_first",
+            "Rowstamp would ask the server, and refuse the INSERT if the server reports no error",
+        ),
+        ("unknown", "not known, because the columns of the table or the text of the INSERT were not known"),
     ]),
 };
 
@@ -152,8 +166,11 @@ const SESSION_REFUSED: Label = Label {
         ("per_address", "limits.per_address (1040)"),
         ("per_user", "limits.per_user (1203)"),
         ("proxy_protocol", "no header of PROXY protocol, or a wrong one (1043)"),
-        ("tls", "listen.tls.mode = \"required\", or the TLS handshake failed (3159)"),
-        ("timeout", "limits.handshake_timeout (1159)"),
+        (
+            "tls",
+            "the login came without TLS, which listen.tls.mode = \"required\" demands, or the TLS handshake failed (3159)",
+        ),
+        ("timeout", "the login took longer than limits.handshake_timeout (1159)"),
         ("malformed", "the client's handshake cannot be read (1043, 1153, 1156, 3923)"),
         ("backend", "the server could not be reached, or ended the login (1053, 1105)"),
         ("denied", "the proxy does not relay such a login (1045)"),
@@ -162,7 +179,10 @@ const SESSION_REFUSED: Label = Label {
 
 const DIRECTION: Label = Label {
     name: "direction",
-    values: Values::Words(&[("from_client", "what clients sent"), ("to_client", "what clients were sent")]),
+    values: Values::Words(&[
+        ("from_client", "bytes that clients sent"),
+        ("to_client", "bytes that clients got"),
+    ]),
 };
 
 const OPINION: Label = Label {
@@ -170,15 +190,15 @@ const OPINION: Label = Label {
     values: Values::Words(&[
         ("agrees", "the rewrite is right"),
         ("not_verified", "the second parser cannot read the statement"),
-        ("differs", "the statement was refused"),
+        ("differs", "the second parser read the rewrite differently, and Rowstamp refused the statement"),
     ]),
 };
 
 const RELOAD_RESULT: Label = Label {
     name: "result",
     values: Values::Words(&[
-        ("good", "what was read acts"),
-        ("bad", "something was wrong with it, and nothing changed"),
+        ("good", "the files took effect"),
+        ("bad", "the files have errors or could not be activated, and nothing changed"),
     ]),
 };
 
@@ -189,14 +209,14 @@ const BACKEND: Label = Label { name: "backend", values: Values::Names("a server 
 const CONNECT_REASON: Label = Label {
     name: "reason",
     values: Values::Words(&[
-        ("refused", "nothing listens there"),
+        ("refused", "nothing listens at the address"),
         ("timeout", "no answer within backend.connect_timeout"),
         ("name", "the host's name is not known"),
         ("network", "another error of the network or the system"),
-        ("greeting", "it closed the connection before its greeting, or sent something else"),
+        ("greeting", "the server closed the connection before its greeting, or sent something else"),
         (
             "rejected",
-            "it sent an error in place of its greeting: too many connections (1040), the proxy's host is blocked (1129) or not allowed (1130)",
+            "the server sent an error instead of its greeting: too many connections (1040), the proxy's host is blocked (1129) or not allowed (1130)",
         ),
         ("tls", "the TLS handshake with it failed"),
     ]),
@@ -205,7 +225,7 @@ const CONNECT_REASON: Label = Label {
 const TABLE: Label = Label {
     name: "table",
     values: Values::Names(
-        "a ruled table that something was inserted into, `schema.table`; those after the first 10,000 share `(others).(others)`",
+        "a table with a rule that got ids, `schema.table`; all tables after the first 10,000 share `(others).(others)`",
     ),
 };
 
@@ -213,12 +233,12 @@ const LIMIT: Label = Label {
     name: "limit",
     values: Values::Words(&[
         ("connections", "`limits.connections`, of all clients"),
-        ("per_user", "`limits.per_user`, where it is set"),
-        ("per_address", "`limits.per_address`, where it is set"),
+        ("per_user", "`limits.per_user`, if it is set"),
+        ("per_address", "`limits.per_address`, if it is set"),
     ]),
 };
 
-const VERSION: Label = Label { name: "version", values: Values::Names("of Rowstamp") };
+const VERSION: Label = Label { name: "version", values: Values::Names("a version of Rowstamp") };
 
 macro_rules! catalogue {
     ($($entry:ident: $kind:ident<$labels:literal> $name:literal in $unit:ident by [$($label:ident),*], $help:literal;)*) => {
@@ -236,68 +256,68 @@ macro_rules! catalogue {
 }
 
 catalogue! {
-    BUILD_INFO: Gauge<1> "rowstamp_build_info" in Count by [VERSION], "Always 1; its label is the version that runs.";
-    START_TIME: Gauge<0> "process_start_time_seconds" in Seconds by [], "When this process started, since 1970.";
-    READY: Gauge<0> "rowstamp_ready" in Count by [], "1 where /readyz is 200, else 0.";
-    DEGRADED: Gauge<0> "rowstamp_degraded" in Count by [], "1 where /readyz is 200 and a check fails all the same, else 0.";
-    CHECK_PASSED: Gauge<1> "rowstamp_check_passed" in Count by [CHECK], "1 where the check is fine, else 0.";
-    DRAINING: Gauge<0> "rowstamp_draining" in Count by [], "1 while no new clients are taken and sessions end between transactions.";
+    BUILD_INFO: Gauge<1> "rowstamp_build_info" in Count by [VERSION], "Always 1. The label is the version of Rowstamp.";
+    START_TIME: Gauge<0> "process_start_time_seconds" in Seconds by [], "Time at which this process started, since 1970.";
+    READY: Gauge<0> "rowstamp_ready" in Count by [], "1 if /readyz answers 200, else 0.";
+    DEGRADED: Gauge<0> "rowstamp_degraded" in Count by [], "1 if /readyz answers 200 although a check fails, else 0.";
+    CHECK_PASSED: Gauge<1> "rowstamp_check_passed" in Count by [CHECK], "1 if the check is fine, else 0.";
+    DRAINING: Gauge<0> "rowstamp_draining" in Count by [], "1 while the proxy drains: it takes no new clients, and ends sessions between transactions; else 0.";
 
     IDS_ISSUED: Counter<1> "rowstamp_ids_issued" in Count by [GENERATOR], "Ids taken from a generator.";
-    NO_ID_GIVEN: Counter<2> "rowstamp_ids_refused" in Count by [GENERATOR, NO_ID], "Requests for ids that got none.";
-    EXPLICIT_IDS_NOT_FOLLOWED: Counter<2> "rowstamp_explicit_ids_not_followed" in Count by [GENERATOR, NOT_FOLLOWED], "Ids that clients wrote and later ids do not go on above.";
-    NATIVE: Counter<1> "rowstamp_native_statements" in Count by [GENERATOR], "Statements whose rows the server numbers: there were no ids (unavailable = native), or they cannot be rewritten (rewrite.on_doubt = forward).";
-    ID_COLLISIONS: Counter<1> "rowstamp_id_collisions" in Count by [GENERATOR], "INSERTs that failed with 1062: the generator's id was in the table already.";
+    NO_ID_GIVEN: Counter<2> "rowstamp_ids_refused" in Count by [GENERATOR, NO_ID], "Requests for ids that got no id.";
+    EXPLICIT_IDS_NOT_FOLLOWED: Counter<2> "rowstamp_explicit_ids_not_followed" in Count by [GENERATOR, NOT_FOLLOWED], "Explicit ids that the generator does not follow: later ids do not continue above them.";
+    NATIVE: Counter<1> "rowstamp_native_statements" in Count by [GENERATOR], "Statements whose rows the server numbered, because there were no ids (unavailable = native) or the statement cannot be rewritten (rewrite.on_doubt = forward).";
+    ID_COLLISIONS: Counter<1> "rowstamp_id_collisions" in Count by [GENERATOR], "INSERTs that failed with error 1062, because the generator's id was already in the table.";
     RESERVE_IDS: Gauge<1> "rowstamp_reserve_ids" in Count by [GENERATOR], "Ids of a sequence that can be issued without the store.";
-    RESERVE_SECONDS: Gauge<1> "rowstamp_reserve_seconds" in Seconds by [GENERATOR], "How long the reserve lasts at the present rate; absent while nothing is taken.";
-    BOUND: Gauge<1> "rowstamp_generator_bound" in Count by [GENERATOR], "The committed bound of a sequence: its ids are below.";
-    HEADROOM_IDS: Gauge<1> "rowstamp_generator_headroom_ids" in Count by [GENERATOR], "Ids that a sequence has yet, from its bound to the last that it may issue by its step, its max and the columns' types.";
-    USED: Gauge<1> "rowstamp_generator_used_ratio" in Ratio by [GENERATOR], "Share of its ids that are used up; of a timestamp generator, of its layout's time.";
-    STATE_OF_GENERATOR: Gauge<2> "rowstamp_generator_state" in Count by [GENERATOR, STATE], "1 for the state that the generator is in; the others are absent.";
-    NODE: Gauge<1> "rowstamp_generator_node" in Count by [GENERATOR], "Which node of a timestamp generator this proxy is.";
+    RESERVE_SECONDS: Gauge<1> "rowstamp_reserve_seconds" in Seconds by [GENERATOR], "How long the reserve lasts at the present rate; absent while nobody takes ids.";
+    BOUND: Gauge<1> "rowstamp_generator_bound" in Count by [GENERATOR], "Bound of a sequence in the store: its ids are below the bound.";
+    HEADROOM_IDS: Gauge<1> "rowstamp_generator_headroom_ids" in Count by [GENERATOR], "Ids that a sequence still has, from its bound to its last id, by its step, its max and the columns' types.";
+    USED: Gauge<1> "rowstamp_generator_used_ratio" in Ratio by [GENERATOR], "Share of the generator's ids that are used; for a timestamp generator, the share of its layout's time.";
+    STATE_OF_GENERATOR: Gauge<2> "rowstamp_generator_state" in Count by [GENERATOR, STATE], "1 for the state of the generator; the other states are absent.";
+    NODE: Gauge<1> "rowstamp_generator_node" in Count by [GENERATOR], "Node of this proxy in a timestamp generator.";
     CLOCK_AHEAD: Gauge<1> "rowstamp_clock_ahead_seconds" in Seconds by [GENERATOR], "How far the ids of a timestamp generator are ahead of the clock.";
-    CLOCK_LEAP: Gauge<1> "rowstamp_clock_leap_seconds" in Seconds by [GENERATOR], "By how much the clock leapt and is not followed; 0: it is.";
-    CLOCK_DRIFT: Gauge<0> "rowstamp_clock_drift_seconds" in Seconds by [], "This machine's clock less the backend's, as last compared.";
+    CLOCK_LEAP: Gauge<1> "rowstamp_clock_leap_seconds" in Seconds by [GENERATOR], "How far the clock leapt, if the ids of a timestamp generator do not follow the leap, else 0.";
+    CLOCK_DRIFT: Gauge<0> "rowstamp_clock_drift_seconds" in Seconds by [], "This machine's clock minus the backend's clock, at the last comparison.";
     ID_WAIT: Histogram<0> "rowstamp_id_wait_seconds" in Seconds by [], "How long statements waited for ids that were not reserved.";
 
-    STORE_UP: Gauge<0> "rowstamp_store_up" in Count by [], "1 where the store answered what it was asked last, else 0.";
+    STORE_UP: Gauge<0> "rowstamp_store_up" in Count by [], "1 if the store answered the last request, else 0.";
     STORE_TIME: Histogram<1> "rowstamp_store_operation_seconds" in Seconds by [STORE_OPERATION], "How long the store took to answer, failures included.";
-    STORE_FAILURES: Counter<2> "rowstamp_store_failures" in Count by [STORE_OPERATION, STORE_FAILURE], "What was asked of the store in vain.";
+    STORE_FAILURES: Counter<2> "rowstamp_store_failures" in Count by [STORE_OPERATION, STORE_FAILURE], "Requests to the store that failed.";
 
-    STATEMENTS: Counter<1> "rowstamp_statements" in Count by [OUTCOME], "Statements: texts, those being prepared, and executions.";
+    STATEMENTS: Counter<1> "rowstamp_statements" in Count by [OUTCOME], "Statements of clients: texts, preparations and executions.";
     STATEMENTS_REFUSED: Counter<1> "rowstamp_statements_refused" in Count by [REFUSED], "Statements that the proxy refused.";
-    ANSWER_TIME: Histogram<0> "rowstamp_command_seconds" in Seconds by [], "From a client's command to the end of its answer, as the proxy saw them.";
-    SERVER_TIME: Histogram<0> "rowstamp_command_server_seconds" in Seconds by [], "Of that, from when the command was sent to the server.";
+    ANSWER_TIME: Histogram<0> "rowstamp_command_seconds" in Seconds by [], "Time from a client's command to the end of its answer, as the proxy sees it.";
+    SERVER_TIME: Histogram<0> "rowstamp_command_server_seconds" in Seconds by [], "The server's share of rowstamp_command_seconds: from sending the command to the server to the end of the answer.";
     TABLE_STATEMENTS: Counter<1> "rowstamp_table_statements" in Count by [TABLE], "Statements that took ids, by table.";
     TABLE_IDS: Counter<1> "rowstamp_table_ids" in Count by [TABLE], "Ids that statements took, by table.";
-    REWRITE_TIME: Histogram<0> "rowstamp_rewrite_seconds" in Seconds by [], "How long the proxy took over a statement that got ids, waiting aside.";
-    SECOND_OPINIONS: Counter<1> "rowstamp_second_opinions" in Count by [OPINION], "Rewrites that rewrite.verify looked at.";
-    SHADOW: Counter<2> "rowstamp_shadow_statements" in Count by [SHADOW_TABLE, SHADOW_OUTCOME], "INSERTs into tables in shadow mode: what would have become of them.";
-    AUDIT_LOST: Counter<0> "rowstamp_audit_lost_lines" in Count by [], "Lines that log.audit lacks: the disk was too slow, full, or hung.";
+    REWRITE_TIME: Histogram<0> "rowstamp_rewrite_seconds" in Seconds by [], "The proxy's own time for a statement that got ids, without waiting for ids.";
+    SECOND_OPINIONS: Counter<1> "rowstamp_second_opinions" in Count by [OPINION], "Rewrites that rewrite.verify checked.";
+    SHADOW: Counter<2> "rowstamp_shadow_statements" in Count by [SHADOW_TABLE, SHADOW_OUTCOME], "INSERTs into tables in shadow mode, by the outcome that they would have with mode = on.";
+    AUDIT_LOST: Counter<0> "rowstamp_audit_lost_lines" in Count by [], "Lines missing in the file of log.audit, because the disk was too slow or full, or hung.";
 
     SESSIONS: Gauge<0> "rowstamp_sessions" in Count by [], "Clients that are connected.";
     SESSIONS_LIMIT: Gauge<1> "rowstamp_sessions_limit" in Count by [LIMIT], "Clients that may be connected.";
     SESSIONS_OPENED: Counter<0> "rowstamp_sessions_opened" in Count by [], "Clients that connected.";
     SESSIONS_REFUSED: Counter<1> "rowstamp_sessions_refused" in Count by [SESSION_REFUSED], "Clients that the proxy turned away.";
     LOGINS_REFUSED: Counter<0> "rowstamp_logins_refused" in Count by [], "Logins that the server refused.";
-    BYTES: Counter<1> "rowstamp_traffic_bytes" in Bytes by [DIRECTION], "Bytes between clients and the proxy, TLS aside.";
-    BACKEND_UP: Gauge<1> "rowstamp_backend_up" in Count by [BACKEND], "1 where the server answered the last try, else 0; absent until somebody tried.";
+    BYTES: Counter<1> "rowstamp_traffic_bytes" in Bytes by [DIRECTION], "Bytes between clients and the proxy, without the bytes that TLS adds.";
+    BACKEND_UP: Gauge<1> "rowstamp_backend_up" in Count by [BACKEND], "1 if the server answered the last attempt, else 0; absent before the first attempt.";
     BACKEND_PRIMARY: Gauge<1> "rowstamp_backend_primary" in Count by [BACKEND], "1 for the server that new sessions go to, else 0.";
-    BACKEND_READ_ONLY: Gauge<1> "rowstamp_backend_read_only" in Count by [BACKEND], "1 where the server is read_only, else 0; absent where it was not asked or does not answer.";
-    CONNECT_TIME: Histogram<1> "rowstamp_backend_connect_seconds" in Seconds by [BACKEND], "How long connections for clients took, their logins aside.";
-    CONNECT_FAILURES: Counter<2> "rowstamp_backend_connect_failures" in Count by [BACKEND, CONNECT_REASON], "Connections for clients that could not be made; absent until there was one.";
+    BACKEND_READ_ONLY: Gauge<1> "rowstamp_backend_read_only" in Count by [BACKEND], "1 if the server is read_only, else 0; absent if the server was not asked or does not answer.";
+    CONNECT_TIME: Histogram<1> "rowstamp_backend_connect_seconds" in Seconds by [BACKEND], "How long it took to open connections for clients, without their logins.";
+    CONNECT_FAILURES: Counter<2> "rowstamp_backend_connect_failures" in Count by [BACKEND, CONNECT_REASON], "Connections for clients that failed; absent before the first failure.";
 
-    PROCESS_CPU: Counter<0> "process_cpu_seconds" in Seconds by [], "Processor time of the process, its own and the kernel's for it.";
+    PROCESS_CPU: Counter<0> "process_cpu_seconds" in Seconds by [], "Processor time of the process, in user mode and in the kernel.";
     PROCESS_MEMORY: Gauge<0> "process_resident_memory_bytes" in Bytes by [], "Memory of the process that is in RAM.";
     PROCESS_FDS: Gauge<0> "process_open_fds" in Count by [], "File descriptors that are open; a session takes two.";
     PROCESS_FDS_MAX: Gauge<0> "process_max_fds" in Count by [], "File descriptors that may be open (ulimit -n).";
     PROCESS_THREADS: Gauge<0> "process_threads" in Count by [], "Threads of the process.";
 
     RULES: Gauge<0> "rowstamp_rules" in Count by [], "Tables and patterns that rules name.";
-    GENERATORS: Gauge<0> "rowstamp_generators" in Count by [], "Generators that rules which act name.";
-    RELOADS: Counter<1> "rowstamp_reloads" in Count by [RELOAD_RESULT], "Files read again, by signal, console or watch; dry runs are not counted.";
-    RELOAD_GOOD: Gauge<0> "rowstamp_last_reload_successful" in Count by [], "0 where the files that were read last have errors or could not be activated, so that older rules act; else 1.";
-    RELOAD_TIME: Gauge<0> "rowstamp_last_good_reload_timestamp_seconds" in Seconds by [], "When the active rules were read, since 1970.";
+    GENERATORS: Gauge<0> "rowstamp_generators" in Count by [], "Generators that rules with mode = on name.";
+    RELOADS: Counter<1> "rowstamp_reloads" in Count by [RELOAD_RESULT], "Reloads of the files, by signal, console or watch, without dry runs.";
+    RELOAD_GOOD: Gauge<0> "rowstamp_last_reload_successful" in Count by [], "0 if the files that were read last have errors or could not be activated, so that older rules are active; else 1.";
+    RELOAD_TIME: Gauge<0> "rowstamp_last_good_reload_timestamp_seconds" in Seconds by [], "Time at which the active rules were read, since 1970.";
 }
 
 impl<const LABELS: usize> Family<LABELS> {

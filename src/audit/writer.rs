@@ -132,7 +132,7 @@ impl<W: Write> Sink<W> {
             && !self.has_failed
         {
             // Told once, and again when it had worked in between.
-            tracing::error!(%error, path = %path.display(), "log.audit cannot be written; statements go on");
+            tracing::error!(%error, path = %path.display(), "log.audit cannot be written; statements continue");
         }
         self.has_failed = written.is_err();
     }

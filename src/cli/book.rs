@@ -1,18 +1,18 @@
 //! `rowstamp book`: the pages of the book.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 
-use super::is_broken_pipe;
+use super::output::stdout;
 use super::table::table;
 use crate::book::PAGES;
 
 #[derive(Debug, Args)]
 pub struct BookArgs {
-    /// The page to print, as Markdown. Without it, the names and titles of all pages.
+    /// The page to print, as Markdown. Without a name: the names and titles of all pages.
     #[arg(hide_possible_values = true, value_parser = PossibleValuesParser::new(PAGES.iter().map(|page| page.name)))]
     pub page: Option<String>,
 }
@@ -22,8 +22,6 @@ pub(super) fn run(args: &BookArgs) -> anyhow::Result<ExitCode> {
         Some(name) => PAGES.iter().filter(|page| page.name == name).map(|page| page.text).collect(),
         None => table(["PAGE", "TITLE"], PAGES.iter().map(|page| [page.name.into(), page.title().into()])),
     };
-    match io::stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if !is_broken_pipe(&error) => Err(error.into()),
-        _ => Ok(ExitCode::SUCCESS),
-    }
+    stdout().write_all(text.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
 }

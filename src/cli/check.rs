@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
+use crate::cli::output::stdout;
 use crate::cli::{ConfigArg, EXIT_FOUND, block_on};
 use crate::config::{LoadError, Loaded, load_file};
 use crate::lint::Finding;
@@ -18,7 +19,7 @@ use crate::toml_file::{Findings, Severity};
 
 /// Of `--json`.
 const JSON: &str = concat!(
-    "One JSON document on standard output, and nothing else there; its schema: ",
+    "Print one JSON document on standard output, and nothing else. Its schema: ",
     crate::book::page!("check")
 );
 
@@ -26,8 +27,8 @@ const JSON: &str = concat!(
 pub struct CheckArgs {
     #[command(flatten)]
     pub config: ConfigArg,
-    /// Against the live server too, read through the control account: tables, columns, keys, ids,
-    /// triggers, routines, views, the store. Nothing is changed there.
+    /// Check the live server and the store too, through the control account: tables, columns,
+    /// keys, ids, triggers, routines, views. Changes nothing on the server or in the store.
     #[arg(long)]
     pub online: bool,
     #[arg(long, help = JSON)]
@@ -61,7 +62,7 @@ pub fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
 
 /// What is wrong with the files, and what the rules are where they can act.
 fn show(json: bool, findings: &Findings, rules: Option<&RuleSet>) -> io::Result<()> {
-    let mut out = io::stdout().lock();
+    let mut out = stdout();
     if json {
         return print_json(&mut out, &Report::of(findings.iter().map(Finding::from).collect()));
     }

@@ -1,12 +1,13 @@
 //! `rowstamp completions`: what a shell needs to complete the command line.
 
-use std::io;
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Args, CommandFactory};
 use clap_complete::{Shell, generate};
 
 use super::CommandLine;
+use super::output::stdout;
 
 #[derive(Debug, Args)]
 pub struct CompletionsArgs {
@@ -18,6 +19,6 @@ pub(super) fn run(args: &CompletionsArgs) -> anyhow::Result<ExitCode> {
     // It is made whole before it is printed: the library panics at a pipe that is closed.
     let mut script = Vec::new();
     generate(args.shell, &mut CommandLine::command(), "rowstamp", &mut script);
-    io::Write::write_all(&mut io::stdout().lock(), &script)?;
+    stdout().write_all(&script)?;
     Ok(ExitCode::SUCCESS)
 }

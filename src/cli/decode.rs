@@ -1,12 +1,13 @@
 //! `rowstamp decode`: what the fields of timestamp ids say.
 
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
 
+use super::output::stdout;
 use super::{EXIT_FOUND, Usage};
 use crate::config::LoadError;
 use crate::ids::layout::presets::{PRESETS, Preset};
@@ -17,12 +18,11 @@ use crate::toml_file::{did_you_mean, nearest};
 
 #[derive(Debug, Args)]
 pub struct DecodeArgs {
-    /// The layout that the ids have, by the name of a preset: cockroach, cosid, discord, instagram,
-    /// js-safe, leaf, mastodon, mycat, pd-tso, polardbx, snowflake, sonyflake, tsid, uid-generator
-    /// or yitter.
+    /// The layout of the ids, by the name of a preset: cockroach, cosid, discord, instagram, js-safe,
+    /// leaf, mastodon, mycat, pd-tso, polardbx, snowflake, sonyflake, tsid, uid-generator or yitter.
     #[arg(long, value_name = "NAME", required_unless_present = "generator", conflicts_with = "generator")]
     pub layout: Option<String>,
-    /// The generator of our own that made the ids, as its rules name it.
+    /// The generator that made the ids, as the rules name it.
     #[arg(long, value_name = "SCHEMA.NAME")]
     pub generator: Option<String>,
     /// The folder of the rules.
@@ -33,8 +33,8 @@ pub struct DecodeArgs {
     pub ids: Vec<String>,
 }
 
-const AHEAD: &str = "A time is when the id's tick begins. It may be ahead of the clock that the id was made by: what a tick does not\n\
-                     hold is taken from the next, and a generator that starts again goes on above all that it had reserved.";
+const AHEAD: &str = "The time is the beginning of the id's tick. It may be ahead of the clock that the id was made with: when a tick is\n\
+                     full the generator uses the next one, and after a restart it continues above everything that it had reserved.";
 
 pub fn run(args: &DecodeArgs) -> anyhow::Result<ExitCode> {
     let layout = match (&args.layout, &args.generator) {
@@ -43,7 +43,7 @@ pub fn run(args: &DecodeArgs) -> anyhow::Result<ExitCode> {
         // clap demands one of them.
         (None, None) => return Err(Usage("write --layout or --generator".to_owned()).into()),
     };
-    let mut out = io::stdout().lock();
+    let mut out = stdout();
     let (mut is_any_decoded, mut is_all_decoded) = (false, true);
     for id in &args.ids {
         match decode(&layout, id) {
@@ -81,7 +81,7 @@ fn of_generator(folder: &Path, name: &str) -> anyhow::Result<Layout> {
     let Some(spec) = rules.generator_named(name) else {
         let names: Vec<_> = rules.generators().map(|spec| spec.name.to_string()).collect();
         let near = did_you_mean(name, &names);
-        return Err(Usage(format!("{} define no generator {name}{near}", folder.display())).into());
+        return Err(Usage(format!("{}: there is no generator {name}{near}", folder.display())).into());
     };
     match &spec.kind {
         GeneratorKind::Timestamp(timestamp) => Ok(timestamp.layout.clone()),

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
+use crate::cli::output::stdout;
 use crate::cli::{ConfigArg, EXIT_FOUND, Usage, block_on};
 use crate::config::{Loaded, load_file};
 use crate::explain::tables::LiveTables;
@@ -29,27 +30,28 @@ pub struct ExplainArgs {
     /// The statement, or several with semicolons between them; - reads standard input.
     #[arg(value_name = "SQL", required_unless_present = "from")]
     pub statement: Option<String>,
-    /// A general or slow query log of MySQL or MariaDB instead of a statement, - for standard
-    /// input; may be given several times: what of it would be rewritten, left and refused, by
-    /// digest, without a value of it.
+    /// A general or slow query log of MySQL or MariaDB instead of a statement; - reads standard
+    /// input. Prints by digest, without a value, which statements would be rewritten, left or
+    /// refused. May be given several times.
     #[arg(long, value_name = "FILE", conflicts_with = "statement")]
     pub from: Vec<PathBuf>,
-    /// Which log --from names.
+    /// The kind of the log that --from names.
     #[arg(long, value_enum, default_value = "auto", conflicts_with = "statement")]
     pub format: Format,
-    /// Print what --from finds as JSON.
+    /// Print the result of --from as JSON.
     #[arg(long, requires = "from", conflicts_with = "statement")]
     pub json: bool,
-    /// The session's default database; with --from, of sessions whose own the log does not show.
+    /// The session's default database; with --from, that of sessions whose database the log does not
+    /// show.
     #[arg(long, value_name = "NAME")]
     pub database: Option<String>,
-    /// The session's sql_mode, as in ANSI_QUOTES,NO_BACKSLASH_ESCAPES; default: none of those that
-    /// change the text's meaning.
+    /// The session's sql_mode, for example ANSI_QUOTES,NO_BACKSLASH_ESCAPES; default: no mode that
+    /// changes how a text is read.
     #[arg(long, value_name = "MODES", default_value = "")]
     pub sql_mode: String,
-    /// The server's version as `SELECT VERSION()` shows it, as in 10.11.6-MariaDB or 9.4.0: which
-    /// `/*! */` comments are code [default: the one that a log of --from names, else the backend's,
-    /// else 10.11.6-MariaDB].
+    /// The server's version as `SELECT VERSION()` shows it, for example 10.11.6-MariaDB or 9.4.0.
+    /// The version decides which `/*! */` comments are code [default: the version that a log of
+    /// --from names, else the backend's, else 10.11.6-MariaDB].
     #[arg(long, value_name = "VERSION")]
     pub server: Option<String>,
 }
@@ -66,14 +68,14 @@ pub fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
         server_version: version(args, live.as_ref()),
     };
     let explained = explain_statement(&input, &loaded.rules, live.as_ref(), loaded.config.rewrite.verify)?;
-    writeln!(io::stdout().lock(), "{}", explained.text)?;
+    writeln!(stdout(), "{}", explained.text)?;
     if explained.is_refused && loaded.config.rewrite.forwards() {
         let note = concat!(
-            "note: rewrite.on_doubt = \"forward\": it goes to the server as it came if each table with a rule that it names keeps its \
-             AUTO_INCREMENT and takes ids that clients write; the exceptions: ",
+            "note: rewrite.on_doubt = \"forward\": the statement goes to the server as it came if each of its tables with a rule keeps \
+             AUTO_INCREMENT and accepts ids that clients write; exceptions: ",
             crate::book::page!("native")
         );
-        writeln!(io::stdout().lock(), "{note}")?;
+        writeln!(stdout(), "{note}")?;
     }
     Ok(ExitCode::from(if explained.is_refused { EXIT_FOUND } else { 0 }))
 }
@@ -100,7 +102,9 @@ fn statement(argument: &str) -> anyhow::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     io::stdin().lock().take(STATEMENT_BYTES_MAX + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > STATEMENT_BYTES_MAX {
-        return Err(Usage("the statement is longer than 1 GiB, more than a server takes".to_owned()).into());
+        return Err(
+            Usage("the statement is longer than 1 GiB, the most that a server accepts".to_owned()).into()
+        );
     }
     Ok(bytes)
 }

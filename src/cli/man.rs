@@ -1,7 +1,7 @@
 //! `rowstamp man`: the manual pages.
 
 use std::fs;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -10,11 +10,12 @@ use clap::{Args, CommandFactory};
 use clap_mangen::Man;
 
 use super::CommandLine;
+use super::output::stdout;
 
 #[derive(Debug, Args)]
 pub struct ManArgs {
-    /// Write a page for each command, rowstamp.1, rowstamp-serve.1 and so on, into this folder, as
-    /// /usr/local/share/man/man1 is one.
+    /// Write a page for each command (rowstamp.1, rowstamp-serve.1 and so on) to this folder, for
+    /// example /usr/local/share/man/man1.
     #[arg(long, value_name = "FOLDER")]
     pub dir: Option<PathBuf>,
 }
@@ -24,11 +25,11 @@ pub(super) fn run(args: &ManArgs) -> anyhow::Result<ExitCode> {
     let Some(folder) = &args.dir else {
         let mut page = Vec::new();
         Man::new(command).render(&mut page)?;
-        io::stdout().lock().write_all(&page)?;
+        stdout().write_all(&page)?;
         return Ok(ExitCode::SUCCESS);
     };
     clap_mangen::generate_to(command, folder).with_context(|| {
-        let what = if fs::metadata(folder).is_ok() { "cannot be written to" } else { "is not there" };
+        let what = if fs::metadata(folder).is_ok() { "cannot be written to" } else { "does not exist" };
         format!("{} {what}; name a folder that this user may write to", folder.display())
     })?;
     Ok(ExitCode::SUCCESS)

@@ -15,17 +15,17 @@ use crate::cli::block_on;
 
 #[derive(Debug, Subcommand)]
 pub enum MigrateCommand {
-    /// List the tables that have AUTO_INCREMENT, and propose their rules.
+    /// List the tables with AUTO_INCREMENT, and propose rules for them.
     #[command(after_help = PLAN)]
     Plan(plan::PlanArgs),
-    /// Raise the generators above the ids and counters of their tables on every shard, also of
-    /// rules that are off.
+    /// Raise the generators above the ids and counters of their tables on every shard. Rules that
+    /// are off count too.
     #[command(after_help = SEED)]
     Seed(seed::SeedArgs),
-    /// Print the SQL of each step and of its way back; nothing is executed.
+    /// Print the SQL of each step and of its way back. Rowstamp executes nothing.
     #[command(after_help = SQL)]
     Sql(sql::SqlArgs),
-    /// Look whether a step is done, whether ids came from elsewhere, and whether any is double.
+    /// Check whether a step is complete, whether other writers made ids, and whether an id is double.
     #[command(after_help = VERIFY)]
     Verify(verify::VerifyArgs),
 }
@@ -33,19 +33,19 @@ pub enum MigrateCommand {
 const PLAN: &str = "Examples:
   rowstamp migrate plan                                   all tables with AUTO_INCREMENT
   rowstamp migrate plan --schema shop --interleave --write
-                                                          rules/shop.toml, for moving it while it is written to
+                                                          rules/shop.toml, for a move while clients write
   rowstamp migrate plan --table 'order_*' --kind timestamp --layout snowflake --json";
 
 const SEED: &str = "Examples:
-  rowstamp migrate seed --dry-run                         what would be raised
+  rowstamp migrate seed --dry-run                         print what seed would raise
   rowstamp migrate seed --shard 10.0.0.1:3306 --shard 10.0.0.2:3306";
 
 const SQL: &str = "Examples:
   rowstamp migrate sql                                    every step with its way back, as comments
-  rowstamp migrate sql --step interleave | mysql          do one
-  rowstamp migrate sql --step drop --back | mysql         and take it back
+  rowstamp migrate sql --step interleave | mysql          run one step
+  rowstamp migrate sql --step drop --back | mysql         run the way back of a step
   rowstamp migrate sql --step widen | tee widen.sql | mysql
-                                                          kept: it takes foreign keys away, and brings them back";
+                                                          keep the file: the step drops foreign keys and adds them again";
 
 const VERIFY: &str = "Examples:
   rowstamp migrate verify --step interleaved --sessions-up-to 812

@@ -8,12 +8,12 @@ pub mod environment;
 pub mod explain;
 pub mod man;
 pub mod migrate;
+mod output;
 pub mod serve;
 pub mod status;
 pub mod store;
 mod table;
 
-use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -43,35 +43,35 @@ pub struct CommandLine {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run the proxy. Changed rules act by themselves, SIGHUP reads all files again, SIGTERM
-    /// drains.
+    /// Run the proxy. It loads changed rules by itself; SIGHUP reloads all files; SIGTERM stops it
+    /// when open transactions have ended.
     Serve(serve::ServeArgs),
-    /// Validate the configuration and the rules, and what they name on this machine; with --online
-    /// against the live tables.
+    /// Check the configuration, the rules, and the files and ports that they name on this machine;
+    /// with --online also the live tables.
     Check(check::CheckArgs),
-    /// Show what would be sent for a statement, issuing nothing.
+    /// Show what Rowstamp would send to the server for a statement. No id is issued.
     Explain(explain::ExplainArgs),
     /// Show a running proxy on one screen: generators, rates, reserve, sessions, checks.
     Status(status::StatusArgs),
-    /// Take timestamp ids apart: when, where and as which of its tick each was made.
+    /// Decode timestamp ids: time, node and sequence number.
     Decode(decode::DecodeArgs),
-    /// Move tables off AUTO_INCREMENT, and back: plan, raise floors, print the SQL, prove each step.
+    /// Move tables off AUTO_INCREMENT, or back: plan, raise bounds, print the SQL, verify each step.
     #[command(subcommand, after_help = concat!("Step by step: ", crate::book::page!("migrate")))]
     Migrate(migrate::MigrateCommand),
-    /// Look into the store of bounds, and raise them, without serving.
+    /// Show, raise, lower, export, import or move the bounds in the store.
     #[command(subcommand)]
     Store(store::StoreCommand),
-    /// Print a page of the book: what is refused, every error, every key, and so on.
+    /// Print a page of the book, for example `refused`, `errors` or `config`.
     Book(book::BookArgs),
-    /// Print what a shell needs to complete rowstamp's commands and flags.
+    /// Print the completions of rowstamp's commands and flags for a shell.
     Completions(completions::CompletionsArgs),
-    /// Print the manual page, or write those of all commands.
+    /// Print the manual page, or write the manual pages of all commands to a folder.
     Man(man::ManArgs),
 }
 
 #[derive(Debug, Args)]
 pub struct ConfigArg {
-    /// The configuration file. Without one keys come from the environment (rowstamp --help).
+    /// The configuration file. If there is none, all keys come from the environment (rowstamp --help).
     #[arg(short, long, value_name = "FILE", env = "ROWSTAMP_CONFIG", default_value = DEFAULT_PATH)]
     pub config: PathBuf,
 }
@@ -90,11 +90,6 @@ pub fn run(line: CommandLine) -> anyhow::Result<ExitCode> {
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
     }
-}
-
-/// The reader has ended, as `head` does in `rowstamp status | head`.
-fn is_broken_pipe(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::BrokenPipe
 }
 
 /// Runs what waits for servers and stores, on this thread.

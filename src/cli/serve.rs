@@ -17,11 +17,11 @@ const END_DEADLINE: Duration = Duration::from_secs(6);
 pub struct ServeArgs {
     #[command(flatten)]
     pub config: ConfigArg,
-    /// Make timestamp ids by this machine's clock at once, however far the backend's is from it
+    /// Make timestamp ids with this machine's clock at once, even if the backend's clock is far from it
     #[arg(long)]
     pub trust_clock: bool,
-    /// Take the place of the process that runs with this configuration: it hands over its listening
-    /// socket and its ids, and ends with its last session
+    /// Replace the process that runs with this configuration. That process hands over its listening
+    /// socket and its ids, and ends when its last session ends
     #[arg(long)]
     pub takeover: bool,
 }

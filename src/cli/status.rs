@@ -10,7 +10,8 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 
-use super::{ConfigArg, EXIT_FOUND, Usage, block_on, is_broken_pipe};
+use super::output::stdout;
+use super::{ConfigArg, EXIT_FOUND, Usage, block_on};
 use crate::address::Address;
 use crate::admin::status::{FORMAT, Status};
 use crate::config;
@@ -23,10 +24,10 @@ const CLEAR: &str = "\x1b[H\x1b[J";
 pub struct StatusArgs {
     #[command(flatten)]
     pub config: ConfigArg,
-    /// As one JSON object, as /status.json has it.
+    /// Print one JSON object, the same as /status.json.
     #[arg(long)]
     pub json: bool,
-    /// Again every two seconds, until it is ended.
+    /// Repeat every two seconds until you stop the command.
     #[arg(long)]
     pub watch: bool,
 }
@@ -35,24 +36,21 @@ pub(super) fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     let address = config::http_address(&args.config.config)?;
     let Some(address) = address else {
         return Err(
-            Usage("http.address is \"off\": there is nobody to ask; give it an address".into()).into()
+            Usage("http.address is \"off\", so the proxy cannot be asked; write an address".into()).into()
         );
     };
     if matches!(address, Address::Tcp { port: 0, .. }) {
-        return Err(Usage("http.address has port 0, so nobody knows the port; write one".into()).into());
+        return Err(Usage("http.address has port 0, so the port is not known; write a port".into()).into());
     }
-    let shown =
-        async { if args.watch { watch(&address, args.json).await } else { once(&address, args.json).await } };
-    match block_on(shown) {
-        Err(error) if error.downcast_ref().is_some_and(is_broken_pipe) => Ok(ExitCode::SUCCESS),
-        shown => shown,
-    }
+    block_on(async {
+        if args.watch { watch(&address, args.json).await } else { once(&address, args.json).await }
+    })
 }
 
 async fn once(address: &Address, json: bool) -> anyhow::Result<ExitCode> {
     let answer = client::ask(address).await?;
     let status = read(&answer)?;
-    let mut out = io::stdout().lock();
+    let mut out = stdout();
     if json {
         out.write_all(&answer)?;
     } else {
@@ -74,16 +72,19 @@ async fn watch(address: &Address, json: bool) -> anyhow::Result<ExitCode> {
             }
         };
         if !shown.is_empty() {
-            let mut out = io::stdout().lock();
+            let mut out = stdout();
             write!(out, "{}{shown}", if clears { CLEAR } else { "" })?;
             out.flush()?;
+            if !out.has_reader() {
+                return Ok(ExitCode::SUCCESS);
+            }
         }
         tokio::time::sleep(WATCH_INTERVAL).await;
     }
 }
 
 fn read(answer: &[u8]) -> anyhow::Result<Status> {
-    let other = "what answers at http.address is no rowstamp, or one of another version";
+    let other = "the program at http.address is not Rowstamp, or is another version of it";
     let status: Status = serde_json::from_slice(answer).context(other)?;
     anyhow::ensure!(
         status.format == FORMAT,

@@ -20,17 +20,18 @@ const OWNER: &str = "rowstamp store raise";
 
 #[derive(Debug, Subcommand)]
 pub enum StoreCommand {
-    /// Show what is in the store: generators with their bounds, slots, bindings, proxies that live.
+    /// Show the contents of the store: generators with their bounds, nodes, tables, running proxies.
     List(list::ListArgs),
-    /// Raise a generator's bound, or, behind a copy that was put back, all of them.
+    /// Raise the bound of a generator; or, after a restore of the store, of all generators.
     Raise(raise::RaiseArgs),
-    /// Lower a sequence's bound, while no proxy runs.
+    /// Lower the bound of a sequence while no proxy runs.
     Lower(lower::LowerArgs),
-    /// Write bounds and bindings to a file, a JSON line each.
+    /// Write the bounds, and the generator of each table, to a file with one JSON line each.
     Export(transfer::ExportArgs),
-    /// Raise the store to what `export` wrote; nothing in it is lowered or removed.
+    /// Raise the bounds in the store to those of an `export`. Nothing is lowered or removed.
     Import(transfer::ImportArgs),
-    /// Raise the store to what another configuration's store holds, whose proxies are stopped.
+    /// Move the bounds from the store of another configuration. The proxies of that store must be
+    /// stopped.
     Move(transfer::MoveArgs),
 }
 

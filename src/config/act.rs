@@ -132,7 +132,7 @@ impl Act<'_> {
         if mode == ProxyProtocol::Off && !from.is_empty() {
             self.error(
                 "listen.proxy_protocol_from",
-                "does nothing while listen.proxy_protocol is \"off\"; write \"optional\" or \"required\" there, or remove it",
+                "has no effect while listen.proxy_protocol is \"off\"; set that key to \"optional\" or \"required\", or remove this one",
             );
         }
         ListenProxy { mode, from: from.iter().map(|network| network.0).collect() }
@@ -162,7 +162,7 @@ impl Act<'_> {
         if verifies && tls.ca.is_none() {
             self.error(
                 "backend.tls.ca",
-                "is missing, and the mode verifies with it; name a file of certificates",
+                "is missing, and the mode verifies the server with it; name a file of CA certificates",
             );
         }
         let settings = BackendTls {
@@ -218,7 +218,7 @@ impl Act<'_> {
             let max = ByteSize(STATEMENT_BYTES_MAX);
             self.error(
                 "limits.statement_bytes",
-                format!("is more than a server takes; write at most \"{max}\""),
+                format!("is more than a server accepts; write at most \"{max}\""),
             );
         }
         // Numbers beyond the machine's words mean as many as it can have.
@@ -280,7 +280,7 @@ impl Act<'_> {
             }
         };
         if !places.may_be_empty && found.as_ref().is_some_and(|password| password.reveal().is_empty()) {
-            self.error(&key, "is an empty password, and anybody could log in with it; write one");
+            self.error(&key, "is an empty password, and anybody could log in with it; write a password");
             return None;
         }
         found
@@ -291,7 +291,7 @@ impl Act<'_> {
         if self.source.is_in_file(key)
             && fs::metadata(file).is_ok_and(|meta| meta.permissions().mode() & OTHERS_MODE != 0)
         {
-            let text = format!("others than its owner may read it; chmod 600 {}", file.display());
+            let text = format!("others than the owner may read the file; run chmod 600 {}", file.display());
             self.findings.push(self.source.warning(key, text));
         }
     }

@@ -18,8 +18,7 @@ impl Act<'_> {
         let address = match &admin.address {
             Some(OrOff::At(address)) => {
                 if admin.users.is_empty() {
-                    let why =
-                        "is set, and admin.users is empty: nobody could log in; add a user, or write \"off\"";
+                    let why = "is set, but admin.users is empty, so nobody could log in; add a user, or write \"off\"";
                     self.error("admin.address", why);
                 }
                 Some(self.address(address))
@@ -48,7 +47,7 @@ impl Act<'_> {
             let Some(name) = &user.name else { continue };
             let key = format!("{table}.name");
             if let Some(before) = first.insert(name, self.source.line(&key)) {
-                self.error(&key, format!("{name:?} is there already, in line {before}; remove one of them"));
+                self.error(&key, format!("{name:?} is already in line {before}; remove one of the two"));
             }
             users.extend(password.map(|password| User {
                 name: name.clone(),

@@ -12,7 +12,7 @@ use crate::proxy::settings::{
 };
 use crate::toml_file::{ByteSize, Interval, Network, OneOrMany, OrOff, Place, Secret};
 
-/// rowstamp.toml: where Rowstamp listens, what it stands in front of, and where its ids are kept.
+/// rowstamp.toml: where Rowstamp listens, which server it connects clients to, and where it keeps its bounds.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ConfigFile {
@@ -35,15 +35,15 @@ pub struct ConfigFile {
 pub struct Listen {
     /// "host:port" (port 0: any) or "unix:/path".
     pub address: Place,
-    /// PROXY protocol, v1 or v2, in front of connections: not read, read where a load balancer sends it, or demanded.
+    /// PROXY protocol, v1 or v2, at the start of connections: not read, read if a load balancer sends it, or required.
     pub proxy_protocol: ProxyProtocol,
-    /// The load balancers that may send it: addresses or networks.
+    /// Addresses or networks of the load balancers that may send the PROXY protocol.
     #[schemars(example = ["10.0.0.0/8"])]
     pub proxy_protocol_from: Vec<Network>,
-    /// RSA private key, PEM: what clients without TLS encrypt caching_sha2_password and sha256_password passwords with, and may have on disk. Without it: made when one is asked for.
+    /// RSA private key, PEM. Clients without TLS encrypt passwords (caching_sha2_password, sha256_password) with its public key, which they may have on disk. Without this file Rowstamp makes a key when a client asks for one.
     #[schemars(example = &"rsa.pem", length(min = 1))]
     pub rsa_key: Option<PathBuf>,
-    /// Compression that clients are offered.
+    /// Compression that Rowstamp offers to clients.
     pub compression: Offer,
     pub tls: ListenTls,
 }
@@ -65,37 +65,37 @@ impl Default for Listen {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ListenTls {
-    /// Whether it is offered, and must be taken.
+    /// Whether TLS is offered, and whether it is required.
     pub mode: ListenTlsMode,
-    /// Certificate chain, PEM. Without it: self-signed, made on first start in state.path.
+    /// Certificate chain, PEM. Without it Rowstamp makes a self-signed certificate in state.path on its first start.
     #[schemars(example = &"server.pem", length(min = 1))]
     pub cert: Option<PathBuf>,
     /// The certificate's private key, PEM.
     #[schemars(example = &"server.key", length(min = 1))]
     pub key: Option<PathBuf>,
-    /// Set: clients must show a certificate that one of these, PEM, signed.
+    /// CA certificates, PEM. If set, each client must show a certificate that one of them signed.
     #[schemars(example = &"clients.pem", length(min = 1))]
     pub ca: Option<PathBuf>,
 }
 
-/// The server that Rowstamp stands in front of.
+/// The server that Rowstamp connects clients to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("required" = ["address"]))]
 pub struct Backend {
-    /// "host:port" or "unix:/path", or a list of them: with a control account the one that can be written to comes first, else they are tried in order.
+    /// "host:port" or "unix:/path", or a list of them. With a control account Rowstamp tries the server that can be written to first; without one it tries them in order.
     #[schemars(example = &"127.0.0.1:3306")]
     pub address: Option<OneOrMany<Place>>,
-    /// Tell the server the client's address by PROXY protocol; MariaDB reads it from proxy_protocol_networks, MySQL does not.
+    /// Tell the server the client's address by PROXY protocol. MariaDB reads it from the networks in its variable proxy_protocol_networks; MySQL does not read it.
     pub send_proxy: SendProxy,
-    /// Compression that a server is asked for where it offers it.
+    /// Compression of the connections to the server, if the server offers it.
     pub compression: ServerCompression,
-    /// Pass passwords that clients send in clear over TLS (mysql_clear_password, PAM) to a server without TLS.
+    /// Forward passwords that clients send in clear text over TLS (mysql_clear_password, PAM) also to a server without TLS.
     pub clear_passwords: bool,
     pub tls: BackendTls,
     /// How long one address may take to answer.
     pub connect_timeout: Interval,
-    /// Rowstamp's own account, for reading schemas and counters.
+    /// Rowstamp's own account, with which it reads columns and counters and takes locks.
     pub control: Option<Control>,
 }
 
@@ -117,9 +117,9 @@ impl Default for Backend {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct BackendTls {
-    /// Whether it is used, and what is verified.
+    /// Whether TLS is used, and what is verified.
     pub mode: BackendTlsMode,
-    /// Certificates, PEM, that the server's must lead to; for "verify_ca" and "verify_identity".
+    /// CA certificates, PEM, that verify the server's certificate; for "verify_ca" and "verify_identity".
     #[schemars(example = &"ca.pem", length(min = 1))]
     pub ca: Option<PathBuf>,
     /// Certificate that Rowstamp shows to the server, PEM.
@@ -130,21 +130,21 @@ pub struct BackendTls {
     pub key: Option<PathBuf>,
 }
 
-/// Rowstamp's own account. Its password is in one of three places.
+/// Rowstamp's own account. One of three keys gives its password.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("required" = ["user"]))]
 pub struct Control {
-    /// May read information_schema and the ruled tables.
+    /// Name of the account. It may read information_schema and the tables with rules.
     #[schemars(example = &"rowstamp", length(min = 1))]
     pub user: Option<String>,
-    /// In clear: then this file must be open to its owner only.
+    /// The password in clear text. Only the owner should then be able to read rowstamp.toml.
     #[schemars(example = &"...")]
     pub password: Option<Secret>,
-    /// A file that only its owner may read, or a secret mounted into a container; one newline at its end is no part of the password.
+    /// A file with the password: a file that only its owner may read, or a secret mounted into a container. One newline at its end is not part of the password.
     #[schemars(example = &"control.password", length(min = 1))]
     pub password_file: Option<PathBuf>,
-    /// Name of an environment variable.
+    /// Name of the environment variable that has the password.
     #[schemars(example = &"ROWSTAMP_CONTROL_PASSWORD", length(min = 1))]
     pub password_env: Option<String>,
 }
@@ -153,35 +153,35 @@ pub struct Control {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Store {
-    /// "embedded": a file, for one proxy; "etcd", "mysql": for a fleet.
+    /// "embedded": a file, for one proxy; "etcd" or "mysql": for several proxies.
     pub kind: StoreKind,
     /// File of the embedded store.
     #[schemars(length(min = 1))]
     pub path: PathBuf,
-    /// How long a ruled INSERT waits for an id before it is refused with 1467.
+    /// How long an INSERT waits for an id before Rowstamp refuses it with error 1467.
     pub deadline: Interval,
-    /// etcd's members, "host:port", "http://host:port" or "https://host:port" each. One that fails is passed over.
+    /// etcd's members, "host:port", "http://host:port" or "https://host:port" each. If one fails, Rowstamp uses another.
     #[schemars(example = ["127.0.0.1:2379"])]
     pub endpoints: Vec<String>,
-    /// In front of all keys in etcd.
+    /// Prefix of all keys in etcd.
     #[schemars(length(min = 1))]
     pub prefix: String,
-    /// The table of "mysql": a name in the database "rowstamp", or database.name. "leaf_alloc": Leaf's, as it is, for sequences.
+    /// The table of kind "mysql": a name in the database "rowstamp", or database.name. "leaf_alloc" is Leaf's own table, unchanged, for sequences only.
     #[schemars(length(min = 1))]
     pub table: String,
-    /// The server of "mysql", where it is not the backend.
+    /// The server of kind "mysql", if it is not the backend.
     #[schemars(example = &"127.0.0.1:3306")]
     pub address: Option<Place>,
-    /// The account of etcd, or of "mysql" (default: the control account). Its password is in one of three places.
+    /// The account on etcd, or on the server of kind "mysql" (default: the control account). One of three keys gives its password.
     #[schemars(example = &"rowstamp", length(min = 1))]
     pub user: Option<String>,
-    /// In clear: then this file must be open to its owner only.
+    /// The password in clear text. Only the owner should then be able to read rowstamp.toml.
     #[schemars(example = &"...")]
     pub password: Option<Secret>,
-    /// A file that only its owner may read, or a secret mounted into a container; one newline at its end is no part of the password.
+    /// A file with the password: a file that only its owner may read, or a secret mounted into a container. One newline at its end is not part of the password.
     #[schemars(example = &"store.password", length(min = 1))]
     pub password_file: Option<PathBuf>,
-    /// Name of an environment variable.
+    /// Name of the environment variable that has the password.
     #[schemars(example = &"ROWSTAMP_STORE_PASSWORD", length(min = 1))]
     pub password_env: Option<String>,
     /// TLS to etcd.
@@ -211,9 +211,9 @@ impl Default for Store {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct StoreTls {
-    /// Whether it is used. There is no TLS that does not verify etcd.
+    /// Whether TLS is used. With TLS Rowstamp always verifies etcd.
     pub mode: StoreTlsMode,
-    /// Certificates, PEM, that etcd's must lead to; required.
+    /// CA certificates, PEM, that verify etcd's certificate; required.
     #[schemars(example = &"ca.pem", length(min = 1))]
     pub ca: Option<PathBuf>,
     /// Certificate that Rowstamp shows to etcd, PEM.
@@ -229,7 +229,7 @@ pub struct StoreTls {
 pub enum StoreTlsMode {
     /// Never.
     Disabled,
-    /// Always; the certificate must lead to `ca` and name the host.
+    /// Always; `ca` must verify the certificate, and the certificate must name the host.
     #[default]
     VerifyIdentity,
 }
@@ -239,9 +239,9 @@ pub enum StoreTlsMode {
 pub enum StoreKind {
     /// One file, for one proxy.
     Embedded,
-    /// For a fleet.
+    /// etcd, for several proxies.
     Etcd,
-    /// A table of MySQL or MariaDB, for a fleet.
+    /// A table of MySQL or MariaDB, for several proxies.
     Mysql,
 }
 
@@ -256,7 +256,7 @@ pub struct Proxy {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct State {
-    /// Folder of local marks and of the certificate made on first start.
+    /// Folder for files of this proxy, for example the certificate that it makes on its first start.
     #[schemars(length(min = 1))]
     pub path: PathBuf,
 }
@@ -270,10 +270,10 @@ impl Default for State {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Rules {
-    /// Folder; every *.toml in it is a rules file.
+    /// Folder of the rules; every *.toml file in it is a rules file.
     #[schemars(length(min = 1))]
     pub path: PathBuf,
-    /// Take up changed files of that folder by itself, as SIGHUP does, once they have come to rest for a second.
+    /// Load changed files of that folder automatically, without SIGHUP, when they have not changed for a second.
     pub watch: bool,
 }
 
@@ -286,26 +286,26 @@ impl Default for Rules {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Rewrite {
-    /// How many rewritten statements a second parser compares with what came: what differs by more than the id is refused.
+    /// How many rewritten statements a second parser compares with the originals. A statement that differs by more than the id is refused.
     pub verify: Verify,
     pub on_doubt: OnDoubt,
 }
 
-/// What becomes of a statement that cannot be rewritten.
+/// What Rowstamp does with a statement that it cannot rewrite.
 #[derive(Debug, Clone, Default, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnDoubt {
     /// Error 1235.
     #[default]
     Refuse,
-    /// Sent as it came, where each ruled table that it names keeps its AUTO_INCREMENT; the generator goes on above the ids that the server gives.
+    /// Sent to the server unchanged, if each table with a rule that the statement names keeps its AUTO_INCREMENT; the generator continues above the ids that the server gives.
     Forward,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Client connections in all.
+    /// Client connections in total.
     #[schemars(range(min = 1))]
     pub connections: u32,
     /// Client connections of one user; 0: no limit.
@@ -318,7 +318,7 @@ pub struct Limits {
     pub idle_timeout: Interval,
     /// How long a client may leave its answer unread.
     pub write_timeout: Interval,
-    /// Length of a ruled statement; longer ones are refused. At most "1GiB".
+    /// Maximum length of a statement that needs ids; a longer one is refused. At most "1GiB".
     pub statement_bytes: ByteSize,
     /// How long a stop waits for open transactions.
     pub drain_timeout: Interval,
@@ -343,38 +343,38 @@ impl Default for Limits {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Admin {
-    /// "host:port", "unix:/path" or "off"; default: 127.0.0.1:3308 where admin.users has anybody, else "off".
+    /// "host:port", "unix:/path" or "off"; default: 127.0.0.1:3308 if admin.users has an entry, else "off".
     #[schemars(example = &"127.0.0.1:3308")]
     pub address: Option<OrOff>,
-    /// Who may log in.
+    /// The users that may log in.
     pub users: Vec<AdminUser>,
 }
 
-/// A user of the console, of nothing else. The password is in one of three places.
+/// A user of the console only. One of three keys gives the password.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("required" = ["name"]))]
 pub struct AdminUser {
-    /// What they log in as.
+    /// Name to log in with.
     #[schemars(example = &"dba", length(min = 1))]
     pub name: Option<String>,
-    /// In clear: then this file must be open to its owner only.
+    /// The password in clear text. Only the owner should then be able to read rowstamp.toml.
     #[schemars(example = &"...")]
     pub password: Option<Secret>,
-    /// A file that only its owner may read, or a secret mounted into a container; one newline at its end is no part of the password.
+    /// A file with the password: a file that only its owner may read, or a secret mounted into a container. One newline at its end is not part of the password.
     #[schemars(example = &"dba.password", length(min = 1))]
     pub password_file: Option<PathBuf>,
-    /// Name of an environment variable.
+    /// Name of the environment variable that has the password.
     #[schemars(example = &"ROWSTAMP_DBA_PASSWORD", length(min = 1))]
     pub password_env: Option<String>,
-    /// "read": SHOW and EXPLAIN REWRITE; "write": what changes something too.
+    /// "read": SHOW and EXPLAIN REWRITE; "write": also the commands that change something.
     pub role: Role,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Http {
-    /// Metrics, health, and a page to look at: "host:port", "unix:/path" or "off". Nobody is asked for a password, and nothing can be changed there.
+    /// Address of the metrics, the health checks and the status page: "host:port", "unix:/path" or "off". It needs no password, and nothing can be changed there.
     pub address: OrOff,
 }
 
@@ -392,11 +392,11 @@ impl Default for Http {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Log {
-    /// The least serious that is logged.
+    /// The least serious level that is logged.
     pub level: LogLevel,
-    /// Lines for people, or JSON objects.
+    /// Text lines for people, or JSON objects.
     pub format: LogFormat,
-    /// File for rewritten statements, JSON lines: digests and ids, never a literal. A reload opens it again.
+    /// The audit log, a file with one JSON line for each rewritten statement: digest and ids, never a literal. A reload opens the file again.
     #[schemars(example = &"audit.log", length(min = 1))]
     pub audit: Option<PathBuf>,
 }

@@ -148,8 +148,8 @@ pub struct Loaded {
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     #[error(
-        "{}: there is no such file; write one (all keys: {}), name another with --config or $ROWSTAMP_CONFIG, or set keys by the \
-         environment, ROWSTAMP_BACKEND__ADDRESS first",
+        "{}: there is no such file; write one (all keys: {}), name another with --config or $ROWSTAMP_CONFIG, or set the keys in \
+         the environment, ROWSTAMP_BACKEND__ADDRESS first",
         .0.display(),
         crate::book::page!("config")
     )]
@@ -206,8 +206,10 @@ fn rules_of(source: &Source<ConfigFile>, folder: &Path) -> Result<(RuleSet, Find
         Ok(_) => rules::load(folder),
         Err(error) => {
             let mut findings = Findings::default();
-            let text =
-                format!("{} cannot be read: {error}; make the folder, or correct the path", folder.display());
+            let text = format!(
+                "{} cannot be read: {error}; create the folder, or correct the path",
+                folder.display()
+            );
             findings.push(source.error("rules.path", text));
             Err(findings)
         }
@@ -245,8 +247,8 @@ fn control_account(path: &Path, has_control: bool, rules: &RuleSet) -> Vec<Findi
     if has_control || rules.is_empty() {
         return Vec::new();
     }
-    let no_shapes = "is missing: an INSERT without a column list into a ruled table will be refused; give Rowstamp an \
-                     account of its own that may read information_schema and the ruled tables";
+    let no_shapes = "is missing, so Rowstamp will refuse each INSERT without a column list into a table with a rule; add an \
+                     account that may read information_schema and the tables with rules";
     let warning = Finding {
         severity: Severity::Warning,
         ..Finding::error(path, None, Some("backend.control"), no_shapes)
@@ -255,20 +257,20 @@ fn control_account(path: &Path, has_control: bool, rules: &RuleSet) -> Vec<Findi
         let GeneratorKind::Sequence(sequence) = &generator.kind else { return None };
         let key = toml_file::join(&toml_file::join("generators", &generator.name.name), "seed");
         (sequence.seed == Seed::Tables).then(|| {
-            let text = "\"tables\" reads the tables' counters, and there is no account to read them with; add \
+            let text = "\"tables\" needs an account that can read the tables' ids and counters; add \
                         [backend.control] to rowstamp.toml, or write seed = \"none\" and a start above all ids";
             Finding::error(&generator.origin.file, Some(generator.origin.line), Some(&key), text)
         })
     });
     let auto = rules.rules().filter(|rule| rule.is_auto()).map(|rule| {
         let key = toml_file::join(&toml_file::join("tables", &rule.table), "column");
-        let text = "\"auto\" is read of the live table, and there is no account to read it with; add [backend.control] to \
+        let text = "\"auto\" needs an account that can read the columns of the live table; add [backend.control] to \
                     rowstamp.toml, or name the column";
         Finding::error(&rule.origin.file, Some(rule.origin.line), Some(&key), text)
     });
     let made = rules.rules().filter(|rule| rule.made_from.is_some()).map(|rule| {
         let key = toml_file::join(&toml_file::join("tables", &rule.table), "generator");
-        let text = "is made for each table that there is, and there is no account to see them with; add [backend.control] to rowstamp.toml, or \
+        let text = "makes a generator for each live table, and needs an account that can see them; add [backend.control] to rowstamp.toml, or \
                     name one generator of this file's only database";
         Finding::error(&rule.origin.file, Some(rule.origin.line), Some(&key), text)
     });

@@ -28,21 +28,21 @@ pub(super) fn read(path: &Path) -> Result<Secret, String> {
     let meta = fs::metadata(path).map_err(cannot)?;
     if !meta.is_file() || meta.len() > BYTES_MAX {
         return Err(format!(
-            "{shown} is not a file of at most {BYTES_MAX} bytes; name the file with the secret alone"
+            "{shown} is not a file of at most {BYTES_MAX} bytes; name a file that contains only the secret"
         ));
     }
     if is_open(Access::of(path, &meta)) {
-        return Err(format!("{shown} is open to others than its owner; chmod 600 {shown}"));
+        return Err(format!("others than the owner may read or change {shown}; run chmod 600 {shown}"));
     }
     let bytes = fs::read(path).map_err(cannot)?;
     let text = String::from_utf8(bytes)
-        .map_err(|_| format!("{shown} is not UTF-8; save it as UTF-8, or write the key itself"))?;
+        .map_err(|_| format!("{shown} is not UTF-8; save the file as UTF-8 (a private key: as PEM)"))?;
     Ok(Secret::new(text.strip_suffix('\n').unwrap_or(&text).to_owned()))
 }
 
 pub(super) fn cannot_be_read(path: &Path, error: &io::Error) -> String {
     let remedy = match error.kind() {
-        io::ErrorKind::NotFound => "make the file, or correct the path",
+        io::ErrorKind::NotFound => "create the file, or correct the path",
         io::ErrorKind::PermissionDenied => "give the user that rowstamp runs as the right to read it",
         _ => "correct the path",
     };

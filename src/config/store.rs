@@ -37,7 +37,7 @@ impl Act<'_> {
             ("store.password_env", store.password_env.is_some(), either),
         ] {
             if is_set && !kinds.contains(&store.kind) {
-                self.error(key, format!("is for kind = {names}; write that, or remove the key"));
+                self.error(key, format!("is only for kind = {names}; write that kind, or remove the key"));
             }
         }
     }
@@ -45,7 +45,7 @@ impl Act<'_> {
     fn mysql(&mut self) -> Mysql {
         let store = &self.source.keys.store;
         if self.source.keys.backend.control.is_none() && store.user.is_none() {
-            let why = "is missing: the store's table needs an account, [backend.control] or this one";
+            let why = "is missing, and the store's table needs an account; add [backend.control] or this key";
             self.error("store.user", why);
         }
         Mysql {
@@ -58,7 +58,7 @@ impl Act<'_> {
     fn etcd(&mut self) -> Etcd {
         let store = &self.source.keys.store;
         if store.endpoints.is_empty() {
-            let why = "is missing; write etcd's members, say, endpoints = [\"127.0.0.1:2379\"]";
+            let why = "is missing; write etcd's members, for example endpoints = [\"127.0.0.1:2379\"]";
             self.error("store.endpoints", why);
         }
         let endpoints: Vec<_> = store.endpoints.iter().filter_map(|written| self.endpoint(written)).collect();
@@ -77,17 +77,19 @@ impl Act<'_> {
         let speaks_tls = tls.is_some_and(|tls| tls.mode != StoreTlsMode::Disabled);
         let why = match (bare.parse(), scheme) {
             (Ok(Address::Tcp { .. }), Some((_, true))) if !speaks_tls && !bare.contains('/') => {
-                format!("{written:?} is TLS, which needs [store.tls] with ca; add it, or write http://")
+                format!(
+                    "{written:?} has TLS, which needs [store.tls] with ca; add [store.tls], or write http://"
+                )
             }
             (Ok(Address::Tcp { .. }), Some((_, false))) if speaks_tls && !bare.contains('/') => {
                 format!(
-                    "{written:?} is without TLS, and [store.tls] wants it; write https://, or mode = \"disabled\" there"
+                    "{written:?} is without TLS, and [store.tls] demands TLS; write https://, or mode = \"disabled\" in [store.tls]"
                 )
             }
             (Ok(Address::Tcp { .. }), _) if !bare.contains('/') => return Some(bare.to_owned()),
             (Err(error @ AddressError::Account), _) => error.to_string(),
             _ => format!(
-                "{written:?} is no member of etcd; write host:port, http://host:port or https://host:port"
+                "{written:?} is not the address of an etcd member; write host:port, http://host:port or https://host:port"
             ),
         };
         self.error("store.endpoints", why);
@@ -117,7 +119,7 @@ impl Act<'_> {
             return None;
         }
         if tls.ca.is_none() {
-            let why = "is missing; name a file of certificates that etcd's lead to";
+            let why = "is missing; name a file of CA certificates that verify etcd's certificate";
             self.error("store.tls.ca", why);
         }
         let identity = self.identity("store.tls", tls.cert.as_deref(), tls.key.as_deref());

@@ -156,11 +156,11 @@ fn what_must_go_together() {
         ("backend.tls.key = 'pem'", "backend.tls.cert: is missing; a private key needs its certificate"),
         (
             "backend.tls.mode = 'verify_identity'",
-            "backend.tls.ca: is missing, and the mode verifies with it; name a file of certificates",
+            "backend.tls.ca: is missing, and the mode verifies the server with it; name a file of CA certificates",
         ),
         (
             "listen.tls.ca = 'none'",
-            "listen.tls.ca: none cannot be read: No such file or directory (os error 2); make the file, or correct the path",
+            "listen.tls.ca: none cannot be read: No such file or directory (os error 2); create the file, or correct the path",
         ),
         (
             "listen.proxy_protocol = 'optional'",
@@ -168,7 +168,7 @@ fn what_must_go_together() {
         ),
         (
             "listen.proxy_protocol_from = ['10.0.0.0/8']",
-            "listen.proxy_protocol_from: does nothing while listen.proxy_protocol is \"off\"; write \"optional\" or \"required\" there, or remove it",
+            "listen.proxy_protocol_from: has no effect while listen.proxy_protocol is \"off\"; set that key to \"optional\" or \"required\", or remove this one",
         ),
         (
             "listen = { address = 'unix:s', proxy_protocol = 'required', proxy_protocol_from = ['::1', '10.0.0.0/8'] }",
@@ -201,17 +201,17 @@ fn passwords() {
         (
             "user = 'r', password_file = 'password'",
             0o640,
-            ".password_file: password is open to others than its owner; chmod 600 password",
+            ".password_file: others than the owner may read or change password; run chmod 600 password",
         ),
         (
             "user = 'r', password_file = 'password'",
             0o604,
-            ".password_file: password is open to others than its owner; chmod 600 password",
+            ".password_file: others than the owner may read or change password; run chmod 600 password",
         ),
         (
             "user = 'r', password_file = 'rules'",
             0o600,
-            ".password_file: rules is not a file of at most 4096 bytes; name the file with the secret alone",
+            ".password_file: rules is not a file of at most 4096 bytes; name a file that contains only the secret",
         ),
     ] {
         assert_eq!(password(keys, file_mode), expect, "{keys}");
@@ -224,9 +224,13 @@ fn rsa_keys() {
     let short = rsa::RsaPrivateKey::new(&mut rand::rngs::OsRng, 1024).unwrap();
     let short = &*short.to_pkcs8_pem(rsa::pkcs8::LineEnding::LF).unwrap();
     for (pem, mode, expect) in [
-        ("no key", 0o600, "key.pem holds no RSA private key that can be read: PEM with BEGIN PRIVATE KEY"),
-        (short, 0o600, "key.pem holds an RSA key of 1024 bits; 2048 to 4096 are needed"),
-        (short, 0o640, "key.pem is open to others than its owner; chmod 600 key.pem"),
+        (
+            "no key",
+            0o600,
+            "key.pem holds no RSA private key that can be read; use PEM with BEGIN PRIVATE KEY",
+        ),
+        (short, 0o600, "key.pem holds an RSA key of 1024 bits; use a key of 2048 to 4096 bits"),
+        (short, 0o640, "others than the owner may read or change key.pem; run chmod 600 key.pem"),
     ] {
         let folder = folder("backend.address = 'a:1'\nlisten.rsa_key = 'key.pem'", RULES);
         fs::write(folder.path().join("key.pem"), pem).unwrap();
@@ -246,7 +250,7 @@ fn a_password_that_others_may_read_is_warned_of() {
     assert_eq!(
         found(folder.path()),
         [
-            "warning: rowstamp.toml:2: backend.control.password: others than its owner may read it; chmod 600 rowstamp.toml"
+            "warning: rowstamp.toml:2: backend.control.password: others than the owner may read the file; run chmod 600 rowstamp.toml"
         ]
     );
     let loaded = load_in(folder.path()).unwrap();
@@ -284,15 +288,18 @@ fn who_may_log_in_to_the_console() {
         (user, found(3, "users[0]: needs a password; write password_file, password_env or password")),
         (
             &format!("{user}password = ''"),
-            found(5, "users[0].password: is an empty password, and anybody could log in with it; write one"),
+            found(
+                5,
+                "users[0].password: is an empty password, and anybody could log in with it; write a password",
+            ),
         ),
         (
             &format!("{user}password = 'x'\n{user}password = 'y'"),
-            found(7, "users[1].name: \"dba\" is there already, in line 4; remove one of them"),
+            found(7, "users[1].name: \"dba\" is already in line 4; remove one of the two"),
         ),
         (
             "admin.users = [{ password = 'x' }]",
-            found(3, "users[0].name: is missing; write, say, name = \"dba\""),
+            found(3, "users[0].name: is missing; write, for example, name = \"dba\""),
         ),
         (
             &format!("{user}password = 'x'\npassword_env = 'SECRET'"),
@@ -309,14 +316,14 @@ fn who_may_log_in_to_the_console() {
 
 #[test]
 fn without_a_control_account() {
-    let warning = "warning: rowstamp.toml: backend.control: is missing: an INSERT without a column list into a ruled table \
-                   will be refused; give Rowstamp an account of its own that may read information_schema and the ruled tables";
+    let warning = "warning: rowstamp.toml: backend.control: is missing, so Rowstamp will refuse each INSERT without a \
+                   column list into a table with a rule; add an account that may read information_schema and the tables with rules";
     check(
         "backend.address = 'a:1'",
         &[
             warning,
-            "error: rules/shop.toml:2: generators.ids.seed: \"tables\" reads the tables' counters, and there is no account to \
-         read them with; add [backend.control] to rowstamp.toml, or write seed = \"none\" and a start above all ids",
+            "error: rules/shop.toml:2: generators.ids.seed: \"tables\" needs an account that can \
+         read the tables' ids and counters; add [backend.control] to rowstamp.toml, or write seed = \"none\" and a start above all ids",
         ],
     );
     let unseeded = RULES.replace("'sequence'", "'sequence'\nseed = 'none'");
@@ -331,9 +338,9 @@ fn all_files_at_once() {
     assert_eq!(
         found(folder.path()),
         [
-            "error: rowstamp.toml:1: backend.address: is missing; write, say, address = \"127.0.0.1:3306\"",
+            "error: rowstamp.toml:1: backend.address: is missing; write, for example, address = \"127.0.0.1:3306\"",
             "error: rowstamp.toml:1: listen.adress: unknown key; did you mean address?",
-            "error: rules/shop.toml:2: x: unknown key; known here: generators, schema, schemas, tables",
+            "error: rules/shop.toml:2: x: unknown key; the keys here are: generators, schema, schemas, tables",
         ]
     );
 }

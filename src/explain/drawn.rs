@@ -67,7 +67,7 @@ pub(super) fn drawn(text: &[u8], dialect: &Dialect, database: Option<&str>, tabl
     }
     let Some(text) = write(text, &draws, &values, dialect.charset) else { return Drawn::Nothing };
     let told = taken.iter().map(|(generator, n)| {
-        format!("calls draw {n} ids of {generator}, unless the server has its own of that name\n")
+        format!("ids that calls draw from {generator}: {n}, unless the server has a SEQUENCE of that name\n")
     });
     Drawn::Text { text, told: told.collect() }
 }
@@ -114,23 +114,23 @@ mod tests {
 
     #[test]
     fn what_becomes_of_calls() {
-        let own = ", unless the server has its own of that name\n";
+        let own = ", unless the server has a SEQUENCE of that name\n";
         check(
             "SET @a = NEXTVAL(g), @b = LASTVAL(g), @c = ROWSTAMP_TAKE(g, 3)",
-            &format!("calls draw 4 ids of shop.g{own}SET @a = 1, @b = 1, @c = 2\n"),
+            &format!("ids that calls draw from shop.g: 4{own}SET @a = 1, @b = 1, @c = 2\n"),
         );
-        check("DO LASTVAL(shop.g)", &format!("calls draw 0 ids of shop.g{own}DO NULL\n"));
+        check("DO LASTVAL(shop.g)", &format!("ids that calls draw from shop.g: 0{own}DO NULL\n"));
         check(
             "SELECT NEXTVAL(g) FROM t",
-            "refused (1235)\nrowstamp: NEXTVAL(g) stands in a query that reads rows, each of which needs an id of its own: SET @id = \
+            "refused (1235)\nrowstamp: NEXTVAL(g) is in a query that reads rows, each of which needs an id of its own; run SET @id = \
              NEXTVAL(g) first, and write @id in its place\n",
         );
         check(
             "DO 1; DO NEXTVAL(g)",
             &format!(
-                "forwarded as it came: no INSERT into a ruled table\nonce that is answered:\ncalls draw 1 ids of shop.g{own} DO 1\n"
+                "sent unchanged: no INSERT into a table with a rule\nafter the server's answer:\nids that calls draw from shop.g: 1{own} DO 1\n"
             ),
         );
-        check("SELECT NEXTVAL(other)", "forwarded as it came: no INSERT into a ruled table\n");
+        check("SELECT NEXTVAL(other)", "sent unchanged: no INSERT into a table with a rule\n");
     }
 }

@@ -25,7 +25,7 @@ pub const SERVER: &str = "10.11.6-MariaDB";
 
 /// Not as `SELECT VERSION()` shows it.
 #[derive(Debug, thiserror::Error)]
-#[error("--server {0:?} is no version: write it as SELECT VERSION() shows it")]
+#[error("--server {0:?} is not a version; write the version as SELECT VERSION() shows it")]
 pub struct NoVersion(pub String);
 
 /// What a statement is explained with.
@@ -68,7 +68,7 @@ pub fn explain_statement(
                     dialect.sql_mode = effects.sql_mode.unwrap_or(dialect.sql_mode);
                     dialect.charset = effects.charset.unwrap_or(dialect.charset);
                 }
-                explained.text.push_str("once that is answered:\n");
+                explained.text.push_str("after the server's answer:\n");
                 rest = later;
             }
             _ => return Ok(explained),
@@ -132,7 +132,7 @@ impl Explained {
         self.is_refused |=
             matches!(planned, Planned::Refused(_) | Planned::Unreadable(_) | Planned::Stale { .. });
         if is_shadow.into_inner() {
-            self.text.push_str("mode = \"shadow\": forwarded as it came; with the rule on:\n");
+            self.text.push_str("mode = \"shadow\": sent unchanged; with the rule on:\n");
         }
         match (&planned, &drawn) {
             (Planned::Untouched(_), Drawn::Text { text, .. }) => {
@@ -143,7 +143,7 @@ impl Explained {
         for table in nowhere.into_inner() {
             if let Some(first) = tables.databases_of(&table).first() {
                 let note = format!(
-                    "note: this is without a default database, and {table} has a rule in {first}: --database {first}, or USE\n"
+                    "note: there is no default database, and {table} has a rule in {first}; write --database {first}, or USE\n"
                 );
                 self.text.push_str(&note);
             }
@@ -157,7 +157,7 @@ impl Explained {
     fn add(&mut self, opinion: Opinion) {
         let said = match opinion {
             Opinion::Agrees => "the second parser agrees",
-            Opinion::NotVerified => "the second parser cannot judge it",
+            Opinion::NotVerified => "the second parser cannot judge the statement",
             Opinion::Differs(difference) => {
                 self.is_refused = true;
                 self.text += "refused (1235)\n";

@@ -254,8 +254,8 @@ impl<'a> Replay<'a> {
         let Judged { planned, may_be_in } = judged;
         if let (Planned::Untouched(_) | Planned::Rewrite(_), Some(first)) = (planned, may_be_in.first()) {
             let why = format!(
-                "which database it means is not in the log, and in {first} there is a rule for it; --database {first}, or a log \
-                 that begins before its connection does"
+                "the log does not show the default database of this connection, and a table of the statement has a rule in {first}; \
+                 write --database {first}, or begin with a log that has the start of the connection"
             );
             return Some(Said::new(Outcome::Unknown, &why));
         }
@@ -268,14 +268,15 @@ impl<'a> Replay<'a> {
             Planned::Away(why) => Said::new(Outcome::Refused, why),
             Planned::Unreadable(why) | Planned::Stale { unreadable: why, .. } => server(why),
             Planned::Needs(Need::Table(name) | Need::Temporary(name)) => {
-                Said::new(Outcome::ServerFirst, &format!("the server is asked about {name}"))
+                Said::new(Outcome::ServerFirst, &format!("Rowstamp asks the server about {name} first"))
             }
             Planned::Needs(Need::Settings) => {
-                Said::new(Outcome::ServerFirst, "the session's settings are read again")
+                Said::new(Outcome::ServerFirst, "Rowstamp reads the session's settings again first")
             }
-            Planned::Needs(Need::Value { .. }) | Planned::Fails(_) => {
-                Said::new(Outcome::ServerFirst, "the server is asked for the text in a user's variable")
-            }
+            Planned::Needs(Need::Value { .. }) | Planned::Fails(_) => Said::new(
+                Outcome::ServerFirst,
+                "Rowstamp asks the server for the text in a user variable first",
+            ),
         })
     }
 

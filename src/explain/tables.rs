@@ -123,8 +123,10 @@ fn ruled(rules: &RuleSet, live: Option<&LiveTables>, schema: &str, table: &str) 
         Some(Meant::Passes) => return Lookup::NotRuled,
         Some(Meant::Lacks(why)) => return Lookup::Refused(why),
         None if rule.is_auto() => {
-            let why = "which column is filled is not known without the live table; write [backend.control]";
-            return Lookup::Refused(why.to_owned());
+            let why = format!(
+                "column = \"auto\" of {schema}.{table} needs the table's columns on the server; write [backend.control]"
+            );
+            return Lookup::Refused(why);
         }
         None => rule,
     };

@@ -205,7 +205,8 @@ impl Tally {
                 note("first", at);
             }
             if *count == 0 && *prepared > 0 {
-                note("note", &format!("prepared {prepared} times, and not run"));
+                let times = if *prepared == 1 { "once".to_owned() } else { format!("{prepared} times") };
+                note("note", &format!("prepared {times}, and not run"));
             }
         }
         out + &self.summary()
@@ -214,32 +215,32 @@ impl Tally {
     fn summary(&self) -> String {
         let Tally { statements, elsewhere, too_long, in_routines, broken_lines, .. } = self;
         let mut out = format!(
-            "{statements} statements: {} refused, {} that the server judges first and that are refused if it takes them, {} \
-             rewritten with {} ids, {} INSERTs left as they are, {elsewhere} others\n",
+            "statements: {statements}; refused: {}, server first: {}, rewritten: {} (ids: {}), INSERTs left unchanged: {}, others: \
+             {elsewhere}\n",
             self.count(Outcome::Refused),
             self.count(Outcome::ServerFirst),
             self.count(Outcome::Rewritten),
             self.ids(),
             self.count(Outcome::Left),
         );
+        if self.count(Outcome::ServerFirst) > 0 {
+            out.push_str("server first: Rowstamp shows such a statement to the server, and refuses it if the server has no error\n");
+        }
         let unknown = self.count(Outcome::Unknown);
         if unknown > 0 {
-            let _ = writeln!(out, "{unknown} more could not be judged");
+            let _ = writeln!(out, "statements that could not be judged: {unknown}");
         }
         if *in_routines > 0 {
             let _ = writeln!(
                 out,
-                "{in_routines} entries are of statements within stored routines, which no proxy sees, and were not looked at"
+                "entries of statements within stored routines, which no proxy sees, not judged: {in_routines}"
             );
         }
         if *too_long > 0 {
-            let _ = writeln!(
-                out,
-                "{too_long} entries are longer than limits.statement_bytes and were not looked at"
-            );
+            let _ = writeln!(out, "entries longer than limits.statement_bytes, not judged: {too_long}");
         }
         if *broken_lines > 0 {
-            let _ = writeln!(out, "{broken_lines} lines belong to no entry");
+            let _ = writeln!(out, "lines that belong to no entry: {broken_lines}");
         }
         out
     }
@@ -278,7 +279,7 @@ mod tests {
         assert_eq!(order, ["d3", "b2", "c1", "e0", "b2", "a9"]);
         assert!(tally.is_refused());
         assert!(tally.text().contains("why: why\n") && tally.text().contains("remedy: do it\n"));
-        assert!(tally.text().contains("note: prepared 1 times, and not run\n"));
+        assert!(tally.text().contains("note: prepared once, and not run\n"));
         assert!(tally.json().unwrap().contains("\"outcome\": \"server-first\""));
     }
 

@@ -146,7 +146,7 @@ fn record_of(one: &Wanted<'_>) -> (Key, Json) {
 fn too_often(key: &Key) -> StoreError {
     StoreError::Unavailable {
         store: key.to_string(),
-        reason: format!("somebody else wrote it {ATTEMPTS_MAX} times in between"),
+        reason: format!("other proxies changed this record in each of {ATTEMPTS_MAX} attempts"),
     }
 }
 

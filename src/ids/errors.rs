@@ -17,8 +17,8 @@ pub enum TakeError {
     )]
     StoreAway { generator: String, waited: Duration, reason: String },
     #[error(
-        "generator {generator} is exhausted: {wanted} more ids do not fit up to its max of {max}; widen the column and \
-         raise max"
+        "generator {generator} is exhausted: there is no room for {wanted} more up to its max, {max}; widen the column \
+         and raise max"
     )]
     Exhausted { generator: String, max: u64, wanted: u64 },
     #[error(
@@ -27,31 +27,33 @@ pub enum TakeError {
     )]
     Ahead { generator: String, max_ahead: Duration, waited: Duration },
     #[error(
-        "generator {generator}: its layout ends at {end}, and {wanted} more ids do not fit; bind its tables to a generator \
+        "generator {generator}: the layout ends at {end} and has no room for {wanted} more; give the table a generator \
          with another layout"
     )]
     EndOfLife { generator: String, end: Moment, wanted: u64 },
     #[error(
-        "generator {generator}: a table holds the id {floor}, and its layout, which ends at {end}, has none above it; bind the \
-         table to a generator with another layout"
+        "generator {generator}: a table has the id {floor}, and the layout, which ends at {end}, has no id above it; give the \
+         table a generator with another layout"
     )]
     NoneAbove { generator: String, floor: u64, end: Moment },
     #[error(
-        "generator {generator}: {held}; fix the clock that is wrong (they are compared every second), or restart with \
-         --trust-clock"
+        "generator {generator}: {held}; correct the wrong clock (Rowstamp compares the clocks every second), or restart \
+         with --trust-clock"
     )]
     Clock { generator: String, held: Held },
-    #[error("generator {generator}: {wanted} ids at once, at most {most}; insert in smaller statements")]
+    #[error(
+        "generator {generator}: {wanted} ids at once are too many, {most} is the maximum; use smaller statements"
+    )]
     TooMany { generator: String, wanted: u64, most: u64 },
     #[error(
-        "generator {generator} is paused on this proxy by an operator; RESUME GENERATOR on its console lets it go on"
+        "generator {generator} is paused on this proxy by an operator; run RESUME GENERATOR on the proxy's console"
     )]
     Paused { generator: String },
     #[error("generator {generator}: {reason}")]
     Unguarded { generator: String, reason: String },
     #[error("generator {generator} is not open")]
     NotOpen { generator: String },
-    #[error("generator {generator}: another process has taken over, and gave no ids: {reason}")]
+    #[error("generator {generator}: another process has taken over and gave no ids: {reason}; connect again")]
     Successor { generator: String, reason: String },
     #[error("generator {generator} is closed: this proxy is stopping, or its rules changed; try again")]
     Closed { generator: String },
@@ -95,7 +97,7 @@ pub enum OpenError {
     Spec { generator: String, reason: String },
     #[error("generator {generator}: {error}")]
     Store { generator: String, error: StoreError },
-    #[error("generator {generator} is open, but not above its tables' ids yet: {error}")]
+    #[error("generator {generator} is open, but not above the ids in its tables yet: {error}")]
     Floor { generator: String, error: TakeError },
 }
 
@@ -113,7 +115,7 @@ impl fmt::Display for Held {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = |apart: &Duration| humantime::format_duration(Duration::from_secs(apart.as_secs()));
         match self {
-            Held::Unread => f.write_str("the backend's clock could not be read yet"),
+            Held::Unread => f.write_str("Rowstamp could not read the backend's clock yet"),
             Held::Ahead(apart) => {
                 write!(f, "this machine's clock is {} ahead of the backend's", seconds(apart))
             }

@@ -151,7 +151,7 @@ impl Fence {
         }
         Err(last_error.unwrap_or_else(|| StoreError::Unavailable {
             store: self.subject.key.to_string(),
-            reason: format!("somebody else wrote it {ATTEMPTS_MAX} times in between"),
+            reason: format!("other proxies changed this record in each of {ATTEMPTS_MAX} attempts"),
         }))
     }
 
@@ -208,7 +208,7 @@ impl Fence {
             return Err(match &self.subject.node {
                 // It was taken after the copy was made.
                 Some((generator, node)) => StoreError::NodeGone { generator: generator.clone(), node: *node },
-                None => StoreError::SteppedBack { key, reason: "the record is gone".to_owned() },
+                None => StoreError::SteppedBack { key, reason: "the record is missing".to_owned() },
             });
         };
         let seen = read(&self.subject, &found)?;
@@ -230,7 +230,7 @@ impl Fence {
         self.doubt = None;
         let Doubt { token, from, to } = doubt;
         if self.seen.record.token != token {
-            tracing::info!(key = %self.subject.key, from, to, "ids of a raise whose outcome was unknown are given up");
+            tracing::info!(key = %self.subject.key, from, to, "skipped a range of ids: it is not known whether the store saved the range");
             return Ok(None);
         }
         self.committed = to;
@@ -267,10 +267,10 @@ impl Fence {
     /// What stands in the store may only have gone forward: others raise above our bound, or hand back down to it.
     fn accept(&mut self, found: Option<Versioned<Json>>) -> Result<(), StoreError> {
         let back = |reason: String| Err(StoreError::SteppedBack { key: self.subject.key.clone(), reason });
-        let Some(found) = found else { return back("the record is gone".to_owned()) };
+        let Some(found) = found else { return back("the record is missing".to_owned()) };
         let seen = read(&self.subject, &found)?;
         if seen.revision < self.seen.revision {
-            return back(format!("revision {} came after {}", seen.revision.0, self.seen.revision.0));
+            return back(format!("its revision fell from {} to {}", self.seen.revision.0, seen.revision.0));
         }
         if let Some((generator, node)) = &self.subject.node
             && seen.record.owner != self.owner
@@ -280,7 +280,7 @@ impl Fence {
         }
         self.has_not_moved(&seen)?;
         if seen.record.bound < self.committed {
-            return back(format!("its bound is {}, we committed {}", seen.record.bound, self.committed));
+            return back(format!("its bound fell from {} to {}", self.committed, seen.record.bound));
         }
         self.seen = seen;
         Ok(())
@@ -388,7 +388,7 @@ async fn load_or_create(
     }
     Err(last_error.unwrap_or_else(|| StoreError::Unavailable {
         store: key.to_string(),
-        reason: "it could not be created".to_owned(),
+        reason: "the record could not be created".to_owned(),
     }))
 }
 

@@ -114,12 +114,15 @@ impl Sequence {
         let slots = Slots::new(spec.offset, spec.step, max);
         if slots.end() <= slots.at_or_above(spec.start) {
             return Err(wrong(format!(
-                "no id from start = {} by step = {} up to max = {max}: correct start, step, offset or max",
+                "there is no id from start = {} by step = {} up to max = {max}; correct start, step, offset or max",
                 spec.start, spec.step
             )));
         }
         if !(spec.low_water > 0.0 && spec.low_water <= 1.0) {
-            return Err(wrong(format!("low_water = {}: write a number above 0, at most 1", spec.low_water)));
+            return Err(wrong(format!(
+                "low_water is {}; write a number above 0 and at most 1",
+                spec.low_water
+            )));
         }
         let bound_min = bound_above(floor).max(spec.start);
         let fence = Fence::open(store, name, owner, bound_min)
@@ -286,7 +289,7 @@ impl Sequence {
             }
             Advanced::TooFar => {
                 self.explicit_too_far.fetch_add(1, Ordering::Relaxed);
-                tracing::warn!(generator = %self.name, id, "an explicit id lies too far above the bound to follow it");
+                tracing::warn!(generator = %self.name, id, "an explicit id is too high: the generator does not continue above it");
             }
         }
         Ok(advanced)
@@ -411,10 +414,10 @@ impl Sequence {
         match handing.await {
             Ok(Ok(_)) => {}
             Ok(Err(error)) => {
-                tracing::warn!(generator = %self.name, %error, "unused ids could not be handed back");
+                tracing::warn!(generator = %self.name, %error, "could not return unused ids to the store");
             }
             Err(_) => {
-                tracing::warn!(generator = %self.name, "unused ids could not be handed back: the store takes too long");
+                tracing::warn!(generator = %self.name, "could not return unused ids to the store: the store takes too long");
             }
         }
     }

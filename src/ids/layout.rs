@@ -68,30 +68,35 @@ impl Field {
 /// What is wrong with a layout, and what to do about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum LayoutError {
-    #[error("there is no timestamp among the fields; add one, of 41 bits, say")]
+    #[error("there is no timestamp among the fields; add a timestamp, for example of 41 bits")]
     NoTimestamp,
-    #[error("{part} is there twice; leave one of them out")]
+    #[error("{part} is there twice; remove one of them")]
     Twice { index: usize, part: Part },
-    #[error("{part} has no bits; give it some, or leave it out")]
+    #[error("{part} has no bits; give the field bits, or remove it")]
     NoBits { index: usize, part: Part },
-    #[error("{part} reaches up to {top} bits, and a signed BIGINT holds {BITS_MAX}; take {} off", top - BITS_MAX)]
+    #[error(
+        "{part} makes the id {top} bits long, and a signed BIGINT holds {BITS_MAX}; shorten the fields by {}",
+        top - BITS_MAX
+    )]
     TooWide { index: usize, part: Part, top: u32 },
-    #[error("{part} lies on bits of {other}; move one of them, or write no shift at all")]
+    #[error("{part} and {other} use the same bits; change one shift, or remove all shifts")]
     Overlap { index: usize, part: Part, other: Part },
-    #[error("{value} does not fit the {bits} bits of the constant; {} is the most", mask(*bits))]
+    #[error("{value} does not fit into the constant with bits = {bits}; write at most {}", mask(*bits))]
     ConstantTooLarge { index: usize, value: u64, bits: u32 },
-    #[error("the sequence lies above the timestamp, and so ids would not ascend; put it below")]
+    #[error(
+        "the sequence is above the timestamp, so ids would not ascend; write the sequence below the timestamp"
+    )]
     SequenceAbove { index: usize },
     #[error(
-        "leaves {per_second} ids a second, and {PER_SECOND_MIN} are the fewest; give the sequence more bits, or a \
-         shorter tick"
+        "leaves too few ids: {per_second} a second, and {PER_SECOND_MIN} is the minimum; give the sequence more bits, or \
+         write a shorter tick"
     )]
     TooFew { per_second: u64 },
-    #[error("a tick of {micros} us is too long; 1m is the longest")]
+    #[error("a tick of {micros} us is too long; write at most \"1m\"")]
     LongTick { micros: u64 },
-    #[error("a sequence that starts below {start} leaves nothing of its {bits} bits; write at most {}", mask(*bits))]
+    #[error("random_start = {start} is too high for a sequence with bits = {bits}; write at most {}", mask(*bits))]
     RandomStart { index: usize, start: u64, bits: u32 },
-    #[error("there is no sequence that could start at random; remove it")]
+    #[error("random_start needs a sequence field; remove random_start")]
     NothingToStart,
 }
 
@@ -117,10 +122,13 @@ impl LayoutError {
 /// A node that a layout has no room for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NodeError {
-    #[error("does not fit the layout's node of {bits} bits; write a number up to {}, or give it more bits", mask(*bits))]
+    #[error(
+        "does not fit into the layout's node with bits = {bits}; write a number up to {}, or give the node more bits",
+        mask(*bits)
+    )]
     TooNarrow { bits: u32 },
     #[error(
-        "does not fit: the layout has no node, and only one proxy may use it; write 0, or a layout with a node"
+        "does not fit: the layout has no node, so only one proxy may use it; write 0, or a layout with a node"
     )]
     NoNode,
 }
@@ -130,7 +138,7 @@ pub enum NodeError {
 pub enum DecodeError {
     #[error("is above {}, the largest signed BIGINT", i64::MAX)]
     TooLarge,
-    #[error("has bits that this layout leaves zero or constant; it was made by another one")]
+    #[error("has bits that are zero or constant in this layout; the id was made with another layout")]
     Foreign,
 }
 

@@ -63,7 +63,7 @@ pub(super) async fn claim(
     }
     Err(StoreError::Unavailable {
         store: Key::slots(name),
-        reason: format!("other proxies took a node {ATTEMPTS_MAX} times in between"),
+        reason: format!("other proxies took the free node in each of {ATTEMPTS_MAX} attempts"),
     })
 }
 

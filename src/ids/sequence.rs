@@ -10,7 +10,7 @@ use super::slots::ID_MAX;
 /// How many ids a store write reserves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Batch {
-    /// 10 minutes of demand, 1,000 to 10,000,000.
+    /// The demand of 10 minutes: 1,000 to 10,000,000 ids.
     Auto,
     Fixed(NonZeroU64),
 }

@@ -110,7 +110,7 @@ impl Timestamp {
         // Tick 0 holds the id 0, which asks the server for an id.
         let tick_min = numbering.tick_above(floor).map(|tick| tick.max(1));
         let tick_min = tick_min.ok_or_else(|| {
-            wrong(format!("no id above {floor}, which a table holds, fits the layout; choose another one"))
+            wrong(format!("the layout has no id above {floor}, which a table has; choose another layout"))
         })?;
         let subject = Subject::node(name, node, layout.to_string());
         let tick_min = tick_min.max(shared.bound());
@@ -276,9 +276,9 @@ impl Timestamp {
         match state.watch.leap() {
             Some(leap) if !leapt_before => tracing::error!(
                 generator = %self.name, ?leap, max_forward = ?self.spec.max_forward,
-                "the clock leapt forward and is not followed: fix it, or restart"
+                "the clock leapt forward and ids do not follow it: correct the clock, or restart if it is right"
             ),
-            None if leapt_before => tracing::info!(generator = %self.name, "the clock is followed again"),
+            None if leapt_before => tracing::info!(generator = %self.name, "ids follow the clock again"),
             _ => {}
         }
         if state.is_closed || state.held.is_some() {
@@ -364,7 +364,7 @@ impl Timestamp {
         if ahead > self.spec.max_forward {
             tracing::warn!(
                 generator = %self.name, floor, ?ahead,
-                "a table holds an id of the future: ids go on above it, and so ahead of the clock"
+                "a table has an id with a future time: ids continue above this id, ahead of the clock"
             );
         }
         self.look_in(&mut state);
@@ -427,10 +427,10 @@ impl Timestamp {
         match handing.await {
             Ok(Ok(_)) => {}
             Ok(Err(error)) => {
-                tracing::warn!(generator = %self.name, %error, "unused time could not be handed back");
+                tracing::warn!(generator = %self.name, %error, "could not return unused time to the store");
             }
             Err(_) => {
-                tracing::warn!(generator = %self.name, "unused time could not be handed back: the store takes too long");
+                tracing::warn!(generator = %self.name, "could not return unused time to the store: the store takes too long");
             }
         }
     }

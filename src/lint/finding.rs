@@ -14,9 +14,9 @@ use crate::toml_file;
 pub enum Severity {
     /// Statements will fail, or ids may come twice.
     Error,
-    /// It works now, or mostly.
+    /// Statements work now, or in most cases.
     Warning,
-    /// Good to know.
+    /// For information.
     Note,
 }
 
@@ -33,7 +33,7 @@ impl Severity {
 /// Codes, their text, and what each means. The order is that of docs/check.md.
 macro_rules! codes {
     ($($name:ident $text:literal $meaning:literal,)*) => {
-        /// What kind of finding it is: words that stay the same from version to version.
+        /// The kind of the finding. Codes stay the same from version to version.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
         #[serde(rename_all = "kebab-case")]
         pub enum Code {
@@ -60,63 +60,63 @@ macro_rules! codes {
 }
 
 codes! {
-    File "file" "a file is wrong: its syntax, a key, a value; `object` is the key",
+    File "file" "a file has an error in its syntax, in a key or in a value; `object` is the key",
     SchemaMissing "schema-missing" "the server has no such database, or the control account does not see it",
-    TableMissing "table-missing" "a rule's table is not there",
-    NameCase "name-case" "the server tells letter case apart, and the rule spells the table otherwise",
+    TableMissing "table-missing" "the server has no such table, or the control account does not see it",
+    NameCase "name-case" "the names of the table and of the rule differ in letter case, and this server distinguishes letter case",
     NotATable "not-a-table" "a rule names a view or a SEQUENCE",
-    TableAmbiguous "table-ambiguous" "two rules claim one table: its INSERTs are refused",
-    RulesDifferInCase "rules-differ-in-case" "two rules differ only in letter case, which this server does not tell apart",
+    TableAmbiguous "table-ambiguous" "two rules match one table: INSERTs into the table are refused",
+    RulesDifferInCase "rules-differ-in-case" "the tables of two rules differ only in letter case, and this server ignores letter case",
     PatternUnmatched "pattern-unmatched" "a pattern matches no table",
-    PatternPasses "pattern-passes" "tables that a pattern matches have no such column, or one of a type that is not for ids: it does not mean them",
-    ColumnMissing "column-missing" "the table has no such column",
-    ColumnGenerated "column-generated" "the column is GENERATED: nothing can be stored in it",
-    ColumnType "column-type" "the column's type holds no ids: FLOAT, dates, ENUM and their like",
-    ColumnNotInteger "column-not-integer" "DECIMAL, DOUBLE or text: it works, slowly or up to fewer digits",
+    PatternPasses "pattern-passes" "tables that a pattern matches lack the rule's column, or the type of the column cannot hold ids: the rule gives no ids to them",
+    ColumnMissing "column-missing" "the table lacks the rule's column, or the control account does not see the table's columns",
+    ColumnGenerated "column-generated" "the column is GENERATED: the server accepts no value for it",
+    ColumnType "column-type" "the type of the column cannot hold ids: FLOAT, dates, ENUM and similar types",
+    ColumnNotInteger "column-not-integer" "the column is DECIMAL, DOUBLE or text: ids work, but more slowly or with fewer digits",
     ColumnTooNarrow "column-too-narrow" "the generator's ids do not fit the column, now or before the layout's end",
-    ColumnNearlyFull "column-nearly-full" "a sequence has used up four fifths of what the column holds",
-    JsUnsafe "js-unsafe" "ids above 2^53-1, which JavaScript rounds",
-    ColumnSigned "column-signed" "a signed column narrower than BIGINT: UNSIGNED doubles it",
-    ColumnsDiffer "columns-differ" "columns of one generator differ in width or sign: the narrowest ends the sequence for all",
-    ColumnNotUnique "column-not-unique" "no unique key on the column alone: an id that comes twice goes unnoticed",
+    ColumnNearlyFull "column-nearly-full" "a sequence has used four fifths of the ids that the column or `max` allows",
+    JsUnsafe "js-unsafe" "the generator's ids are above 2^53-1, or will be: JavaScript rounds such ids",
+    ColumnSigned "column-signed" "the column is signed and narrower than BIGINT: UNSIGNED doubles the number of ids",
+    ColumnsDiffer "columns-differ" "the columns of one sequence differ in width or sign: the sequence ends at the limit of the narrowest column",
+    ColumnNotUnique "column-not-unique" "no unique key is on this column alone: the server accepts the same id twice",
     ColumnNotIndexed "column-not-indexed" "no index begins with the column: each start reads the whole table for MAX(id)",
-    ColumnDefault "column-default" "NULL or a DEFAULT is what a writer past the proxy stores",
-    ForeignKeyType "foreign-key-type" "a foreign key's column is narrower than the id, or of another sign",
-    StartBelowTable "start-below-table" "seed = \"none\", and the first id is not above those in the table",
-    RowsAboveBound "rows-above-bound" "rows lie above what the generator has reserved: somebody else wrote them",
-    KeepAboveBound "keep-above-bound" "the same, where explicit = \"keep\" lets clients write such ids: the sequence will meet them",
-    IdsAhead "ids-ahead" "the table holds ids ahead of the clock, above which a timestamp generator must begin",
+    ColumnDefault "column-default" "the column is nullable or has a DEFAULT: a direct INSERT without the id stores that value, and gets no error",
+    ForeignKeyType "foreign-key-type" "a foreign key's column is narrower than the id column, or differs from it in sign",
+    StartBelowTable "start-below-table" "seed = \"none\", and the first id of the generator is not above the ids in the table",
+    RowsAboveBound "rows-above-bound" "the table holds ids at or above the generator's bound: the generator does not know these ids",
+    KeepAboveBound "keep-above-bound" "the table holds ids at or above the generator's bound, and explicit = \"keep\" lets clients write such ids: the sequence will issue the same ids",
+    IdsAhead "ids-ahead" "the table holds ids ahead of the clock; a timestamp generator must begin above them",
     HighestUnread "highest-unread" "the highest id in the table was not read",
-    AutoIncrementKept "auto-increment-kept" "the column is AUTO_INCREMENT still: a writer past the proxy takes ids of its counter",
-    NativeWithoutCounter "native-without-counter" "unavailable = \"native\", and the column is not AUTO_INCREMENT: INSERTs are refused all the same",
-    StepDiffers "step-differs" "the sequence and the AUTO_INCREMENT counter give the same ids: their steps do not interleave",
-    DriverStep "driver-step" "drivers that count the ids of several rows do so by auto_increment_increment, which is not the generator's step",
-    StrayZero "stray-zero" "no AUTO_INCREMENT and no strict sql_mode: a writer past the proxy stores 0",
-    BodyInserts "body-inserts" "a trigger, routine or event inserts into a ruled table past the proxy",
+    AutoIncrementKept "auto-increment-kept" "the column is still AUTO_INCREMENT: a direct INSERT takes its id from the counter",
+    NativeWithoutCounter "native-without-counter" "unavailable = \"native\", but the column is not AUTO_INCREMENT: INSERTs are refused while there are no ids",
+    StepDiffers "step-differs" "the sequence and the AUTO_INCREMENT counter can give the same id: their steps do not interleave",
+    DriverStep "driver-step" "auto_increment_increment is not the generator's step: drivers that compute the ids of several rows from it report wrong ids",
+    StrayZero "stray-zero" "the column is not AUTO_INCREMENT, and the sql_mode is not strict: a direct INSERT without the id stores 0",
+    BodyInserts "body-inserts" "a trigger, routine or event inserts into a table with a rule: Rowstamp does not see that INSERT",
     TriggerSetsId "trigger-sets-id" "a BEFORE INSERT trigger assigns the id",
-    ReadsLastInsertId "reads-last-insert-id" "a trigger, routine or event reads LAST_INSERT_ID() of an INSERT that it did not make, or made past the proxy",
-    DynamicSql "dynamic-sql" "a routine or event runs what it puts together itself: unseen",
-    BodyUnreadable "body-unreadable" "the text of a trigger, routine or event cannot be read for certain",
-    BodyUnseen "body-unseen" "the control account may not see the text of a routine",
-    ViewRefused "view-refused" "INSERTs through a view of a ruled table are refused: it hides the id, or joins",
-    ViewUnseen "view-unseen" "the control account may not see a view's definition: INSERTs through it are refused",
-    TriggersUnseen "triggers-unseen" "the control account lacks TRIGGER: triggers are not looked at",
-    RoutinesUnseen "routines-unseen" "the control account may not see all routines: they are not looked at",
-    EventsUnseen "events-unseen" "the control account lacks EVENT: events are not looked at",
-    AccountDenied "account-denied" "an account may insert into the table, but not write the id's column, as Rowstamp does: its INSERTs fail with error 1143",
-    AccountUnstaged "account-unstaged" "an account may insert, but lacks CREATE TEMPORARY TABLES or SELECT: its INSERT ... SELECT, LOAD and expressions as ids are refused",
-    AccountsUnseen "accounts-unseen" "the control account sees no other account's grants: those are not looked at",
-    BinlogStatement "binlog-statement" "binlog_format = STATEMENT: INSERT ... SELECT and LOAD into ruled tables are refused",
+    ReadsLastInsertId "reads-last-insert-id" "a trigger, routine or event reads LAST_INSERT_ID() of an INSERT that it did not make, or that Rowstamp does not see",
+    DynamicSql "dynamic-sql" "a routine or event runs SQL that it builds at run time: Rowstamp cannot check this SQL",
+    BodyUnreadable "body-unreadable" "Rowstamp cannot reliably read the text of a trigger, routine or event",
+    BodyUnseen "body-unseen" "the control account lacks the right to see the text of a routine",
+    ViewRefused "view-refused" "a view of a table with a rule hides the id column, shows it twice, or joins tables: INSERTs through the view are refused",
+    ViewUnseen "view-unseen" "the control account lacks the right to see a view's definition: INSERTs through the view are refused",
+    TriggersUnseen "triggers-unseen" "the control account lacks TRIGGER: triggers are not checked",
+    RoutinesUnseen "routines-unseen" "the control account lacks the right to see all routines: routines that it does not see are not checked",
+    EventsUnseen "events-unseen" "the control account lacks EVENT: events are not checked",
+    AccountDenied "account-denied" "an account can insert into the table, but cannot write the id column, as Rowstamp does: its INSERTs fail with error 1143",
+    AccountUnstaged "account-unstaged" "an account can insert, but lacks CREATE TEMPORARY TABLES or SELECT: its INSERT ... SELECT, LOAD and expressions as ids are refused",
+    AccountsUnseen "accounts-unseen" "the control account does not see the grants of other accounts: those grants are not checked",
+    BinlogStatement "binlog-statement" "binlog_format = STATEMENT: INSERT ... SELECT and LOAD into tables with a rule are refused",
     ConnectionsShared "connections-shared" "the backend is MySQL Router with connection_sharing: some INSERTs are refused",
-    LockHeld "lock-held" "another store's proxy, or somebody else, holds a table's lock: INSERTs are refused",
-    ServerReadOnly "server-read-only" "the server takes no writes",
-    CompressionUnoffered "compression-unoffered" "backend.compression names what the server does not offer: nothing is compressed",
-    ClockApart "clock-apart" "this machine's clock and the server's are apart: timestamp ids are held back",
-    StoreAsync "store-async" "the store's server replicates asynchronously: a failover may bring back old bounds",
-    StoreNotDurable "store-not-durable" "the store's server may lose commits in a crash",
-    StoreUnread "store-unread" "the store's bounds could not be read, so nothing is compared with them",
-    StoreSuspected "store-suspected" "the store is suspected to have gone back: no ids are issued",
-    GeneratorDiffers "generator-differs" "the store knows the generator as of another kind or layout",
+    LockHeld "lock-held" "a proxy with another store, or another client, holds a table's lock: INSERTs are refused",
+    ServerReadOnly "server-read-only" "the server is read-only",
+    CompressionUnoffered "compression-unoffered" "the server offers no algorithm of backend.compression: connections to the server are not compressed",
+    ClockApart "clock-apart" "the clocks of this machine and of the server differ: INSERTs that need timestamp ids get error 1467",
+    StoreAsync "store-async" "the store's server replicates asynchronously: after a failover the store can have old bounds",
+    StoreNotDurable "store-not-durable" "the store's server can lose commits in a crash",
+    StoreUnread "store-unread" "the bounds in the store could not be read: the ids in the tables are not compared with them",
+    StoreSuspected "store-suspected" "the store may hold older data than before, as after a restore: no ids are issued",
+    GeneratorDiffers "generator-differs" "the store has the generator with another kind or layout than the rules",
 }
 
 impl fmt::Display for Code {
@@ -125,7 +125,7 @@ impl fmt::Display for Code {
     }
 }
 
-/// Where it is; what does not apply is left out.
+/// The place of the finding. Fields that do not apply are absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 pub struct Where {
     /// As `schema.table`.
@@ -133,10 +133,10 @@ pub struct Where {
     pub table: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub column: Option<String>,
-    /// A routine, trigger, event, view or foreign key as `schema.name`; a generator; a variable of the server's; a key of a file.
+    /// A routine, trigger, event or view as `schema.name`; a foreign key; a generator; a database; a variable of the server; the store; a key of a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub object: Option<String>,
-    /// Where the rule is written.
+    /// The file of the rule or of the key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<PathBuf>,
     /// Counts from 1.
@@ -169,7 +169,7 @@ impl Where {
     }
 }
 
-/// Ordered as findings are shown: by table (what concerns none comes last), the worst first.
+/// Sorted by table, then by severity, the most severe first. Findings that concern no table come last.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Finding {
     pub code: Code,
@@ -177,7 +177,7 @@ pub struct Finding {
     #[serde(rename = "where")]
     pub place: Where,
     pub why: String,
-    /// What to do about it.
+    /// What to write or do instead; can be empty.
     pub remedy: String,
 }
 

@@ -7,10 +7,10 @@ use serde::Serialize;
 
 use super::finding::{Finding, Severity};
 
-/// What `rowstamp check --json` prints.
+/// The document that `rowstamp check --json` prints.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Report {
-    /// By table, the worst first; what concerns no table comes last.
+    /// Sorted by table, then by severity, the most severe first. Findings that concern no table come last.
     pub findings: Vec<Finding>,
     pub errors: usize,
     pub warnings: usize,

@@ -140,7 +140,7 @@ impl Live<'_> {
         let null = if column.is_nullable { "" } else { " NOT NULL" };
         let counter = if column.shape.auto_increment { " AUTO_INCREMENT" } else { "" };
         format!(
-            "ALTER TABLE {} MODIFY {name} {column_type}{null}{counter}, its COMMENT and other attributes as they are",
+            "ALTER TABLE {} MODIFY {name} {column_type}{null}{counter}, with its COMMENT and other attributes unchanged",
             self.quoted()
         )
     }

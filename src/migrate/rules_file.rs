@@ -25,19 +25,19 @@ pub struct Addition {
 
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum WriteError {
-    #[error("{file} cannot be read as TOML: {why}; fix it first (`rowstamp check` says where)")]
+    #[error("{file} is not valid TOML: {why}; fix the file first (`rowstamp check` says where)")]
     Toml { file: String, why: String },
     #[error(
-        "{file} is of schema {found}, and the new rules are of {wanted}: rename that file, and run this again"
+        "{file} is of schema {found}, and the new rules are of {wanted}: rename the file, and run the command again"
     )]
     OtherSchema { file: String, found: String, wanted: String },
-    #[error("{file}: {key} is no table; fix it first (`rowstamp check` says where)")]
+    #[error("{file}: {key} is not a TOML table; fix the file first (`rowstamp check` says where)")]
     NoTable { file: String, key: &'static str },
 }
 
 const HEAD: &str = concat!(
-    "# Written by `rowstamp migrate plan --write`, and yours to edit: run again, it adds tables that are missing and changes\n\
-     # nothing else. mode = \"off\" is as if the rule were not there. When to remove it: ",
+    "# Written by `rowstamp migrate plan --write`. You may edit this file: the next run adds missing tables and changes nothing\n\
+     # else. mode = \"off\" is as if the rule were not there. When to remove mode = \"off\": ",
     crate::book::page!("migrate"),
     "\n\n"
 );

@@ -10,7 +10,7 @@ use super::definition::Definition;
 use super::interleave::{Counting, Flavour, Increments, Seat};
 use crate::rules::model::ColumnShape;
 
-pub use alter::drop_counter;
+pub use alter::{drop_counter, left_out};
 pub use guard::{guard, guard_name};
 pub use widen::widen;
 
@@ -57,20 +57,22 @@ pub enum Print {
 pub fn interleave(counting: &Counting, seat: Seat) -> Step {
     let (odd, whole) = (seat.odd(), seat.whole());
     let mut about = vec![
-        "From here on the server's counter hands out odd ids, and the even ones are the generator's (step = 2, offset = 0).".to_owned(),
-        "A session keeps the increment that it began with: no rule may be on before every session up to the number that".to_owned(),
-        "this prints has ended (rowstamp migrate verify --step interleaved --sessions-up-to NUMBER).".to_owned(),
-        "It concerns all tables with AUTO_INCREMENT; those without a rule use every second number meanwhile.".to_owned(),
-        "Do it on every server that takes writes, and on every replica that may be promoted.".to_owned(),
+        "After this step the server's counter gives odd ids, and the generator gives even ids (step = 2, offset = 0).".to_owned(),
+        "A session keeps the increment that it began with. No rule may be on until every session up to the printed number".to_owned(),
+        "has ended (rowstamp migrate verify --step interleaved --sessions-up-to NUMBER).".to_owned(),
+        "The step concerns all tables with AUTO_INCREMENT; tables without a rule use every second number meanwhile.".to_owned(),
+        "Run the step on every server that takes writes, and on every replica that may be promoted.".to_owned(),
     ];
     if counting.flavour == Flavour::MariaDb {
         about.push(
-            "A server that restarts forgets SET GLOBAL: write both lines into its option file too."
+            "MariaDB forgets SET GLOBAL at a restart: write both variables into the option file too."
                 .to_owned(),
         );
     }
     if counting.is_galeras {
-        about.push("Galera would set both again: its own control goes off first, on every node.".to_owned());
+        about.push(
+            "Galera would set both variables again: switch off wsrep_auto_increment_control on every node first.".to_owned(),
+        );
     }
     let mut sql = Vec::new();
     if counting.is_galeras {
@@ -85,7 +87,7 @@ pub fn interleave(counting: &Counting, seat: Seat) -> Step {
         about,
         sql,
         about_back: vec![
-            "Not while a rule is on and its table has AUTO_INCREMENT, unless guard triggers are there."
+            "Not while a rule is on and its table has AUTO_INCREMENT, unless the table has a guard trigger."
                 .to_owned(),
         ],
         back: set(counting.flavour, whole).collect(),

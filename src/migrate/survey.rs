@@ -133,35 +133,42 @@ impl Surveyed {
             notes.push(Note { severity, why, remedy: remedy.to_owned() });
         };
         if pattern::is_pattern(&self.table) {
-            let why = format!("its name {:?} would be a pattern in the rules", self.table);
-            note(Severity::Error, why, "rename it, or write a pattern by hand that matches it alone");
+            let why = format!("the table's name {:?} would be a pattern in the rules", self.table);
+            note(
+                Severity::Error,
+                why,
+                "rename the table, or write a pattern by hand that matches this table only",
+            );
         }
         if self.max_id.is_none() {
-            let why = "it cannot be read: locked, damaged, or the control account lacks SELECT".to_owned();
-            note(Severity::Warning, why, "GRANT SELECT, or wait for its DDL");
+            let why =
+                "the table cannot be read: it is locked or damaged, or the control account lacks SELECT";
+            note(Severity::Warning, why.to_owned(), "GRANT SELECT, or wait until DDL on the table has ended");
         }
         match (counter.column.highest(), wanted) {
             (None, _) => {
-                let why =
-                    format!("{} rounds large numbers, so that two ids may become one", self.column_type);
-                note(Severity::Error, why, "make it BIGINT");
+                let why = format!("{} rounds large numbers, so two ids may become one", self.column_type);
+                note(Severity::Error, why, "change the column to BIGINT");
             }
             (Some(highest), Wanted::Timestamp { layout, last }) if highest < *last => {
                 let why = format!(
-                    "{} holds ids up to {highest}, and layout {layout} makes them up to {last}",
+                    "{} holds ids up to {highest}, and layout {layout} makes ids up to {last}",
                     self.column_type
                 );
-                note(Severity::Error, why, "widen it first: rowstamp migrate sql --step widen");
+                note(Severity::Error, why, "widen the column first: rowstamp migrate sql --step widen");
             }
             _ if self.left_percent.is_some_and(|percent| percent < LEFT_PERCENT_MIN) => {
-                let why = format!("{} % of its ids are left", self.left_percent.unwrap_or(0));
-                note(Severity::Warning, why, "widen it: rowstamp migrate sql --step widen");
+                let why = format!("{} % of the column's ids are left", self.left_percent.unwrap_or(0));
+                note(Severity::Warning, why, "widen the column: rowstamp migrate sql --step widen");
             }
             _ => {}
         }
         if !counter.engine.eq_ignore_ascii_case("innodb") {
-            let why = format!("its engine is {}: each ALTER copies it while writers wait", counter.engine);
-            note(Severity::Warning, why, "plan for that, or convert it to InnoDB");
+            let why = format!(
+                "the table's engine is {}: each ALTER copies the table while writers wait",
+                counter.engine
+            );
+            note(Severity::Warning, why, "plan time for the copies, or convert the table to InnoDB");
         }
         notes
     }
@@ -174,7 +181,7 @@ pub fn server_notes(counting: &Counting, wanted: &Wanted) -> Vec<Note> {
     if counting.is_galeras {
         notes.push(Note {
             severity: Severity::Warning,
-            why: "Galera sets auto_increment_increment and auto_increment_offset by itself, whenever a node joins or leaves".to_owned(),
+            why: "Galera sets auto_increment_increment and auto_increment_offset by itself when a node joins or leaves".to_owned(),
             remedy: "SET GLOBAL wsrep_auto_increment_control = OFF on every node before step interleave".to_owned(),
         });
     }
@@ -185,9 +192,9 @@ pub fn server_notes(counting: &Counting, wanted: &Wanted) -> Vec<Note> {
             severity: Severity::Warning,
             why: format!(
                 "auto_increment_increment is {increment} and auto_increment_offset {offset}: other servers may write to these \
-                 tables, and drivers count a statement's ids by that increment"
+                 tables, and drivers count the ids of a statement by this increment"
             ),
-            remedy: "do each step on every server that takes writes, and have it in --shard".to_owned(),
+            remedy: "do each step on every server that takes writes, and name each server with --shard".to_owned(),
         });
     }
     notes
@@ -252,7 +259,7 @@ mod tests {
             Some(110),
             &EVEN,
             Some((17, 13)),
-            &[(Warning, "13 % of its ids are left")],
+            &[(Warning, "13 % of the column's ids are left")],
         );
         check(&t("bigint", false, 1), Some(0), &snowflake, Some((BIGINT_MAX, 100)), &[]);
         check(&t("bigint", true, 1), Some(0), &snowflake, Some((ID_MAX, 100)), &[]);

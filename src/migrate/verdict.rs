@@ -14,15 +14,15 @@ pub use decoded::{Decoded, Ticks};
 /// How far the migration is said to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Done {
-    /// The server's counter hands out odd ids to every session; the rules are off.
+    /// The server's counter gives odd ids to every session; the rules are off.
     Interleaved,
-    /// The rules are on; some write directly, some through the proxy.
+    /// The rules are on; some clients write directly, some through the proxy.
     On,
-    /// Nobody writes directly any more.
+    /// No client writes directly any more.
     Moved,
-    /// AUTO_INCREMENT is gone.
+    /// The column has no AUTO_INCREMENT.
     Dropped,
-    /// Everybody writes directly again, and the rules are off.
+    /// All clients write directly again; the rules are off.
     Back,
 }
 
@@ -137,20 +137,20 @@ pub fn server(about: &str, facts: &ServerFacts, done: Option<Done>) -> Vec<Line>
     let increments = facts.counting.increments;
     let (increment, offset) = (increments.increment, increments.offset);
     let says = format!("auto_increment_increment is {increment}, auto_increment_offset {offset}");
-    let odd = format!("{says}: new sessions take odd ids");
+    let odd = format!("{says}: new sessions get odd ids");
     let not = format!(
-        "{says}: new sessions take even ids too; run what `rowstamp migrate sql --step interleave` prints"
+        "{says}: new sessions get even ids too; run the output of `rowstamp migrate sql --step interleave`"
     );
     lines.demand(increments.are_odd(), odd, not);
     if facts.counting.is_galeras {
-        let text = "wsrep_auto_increment_control is ON: Galera will set the increments again; SET GLOBAL it OFF on every node";
+        let text = "wsrep_auto_increment_control is ON: Galera will set the increments again; SET GLOBAL wsrep_auto_increment_control = OFF on every node";
         lines.push(Outcome::Finding, text);
     }
     match &facts.old {
         Old::Live(old) => {
             let names: Vec<_> = old.iter().take(10).map(|one| format!("{} ({}@{})", one.id, one.user, one.host)).collect();
             let wrong = format!(
-                "{} began before the increments were set, and take even ids: {}; let them reconnect, or KILL them",
+                "{} began before the increments were set, and can get even ids: {}; let each session reconnect, or KILL it",
                 counted(old.len() as u64, "session"),
                 names.join(", ")
             );
@@ -158,11 +158,11 @@ pub fn server(about: &str, facts: &ServerFacts, done: Option<Done>) -> Vec<Line>
         }
         Old::Unseen => lines.push(
             Outcome::Open,
-            "other sessions cannot be seen: GRANT PROCESS ON *.* to the control account, or look into SHOW PROCESSLIST yourself",
+            "the control account cannot see other sessions: GRANT PROCESS ON *.* to the account, or look into SHOW PROCESSLIST yourself",
         ),
         Old::Unknown if done == Some(Done::Interleaved) => lines.push(
             Outcome::Open,
-            "whether old sessions live: write --sessions-up-to with the number that step interleave printed",
+            "old sessions may still live: write --sessions-up-to with the number that step interleave printed",
         ),
         Old::Unknown => {}
     }
@@ -179,7 +179,7 @@ pub fn table(about: &str, facts: &TableFacts, done: Option<Done>) -> Vec<Line> {
     match &facts.ids {
         Ids::Sequence { spec, tally, bound } => sequence(&mut lines, facts, (spec, tally, *bound), done),
         Ids::Timestamp(decoded) => decoded.lines(&mut lines, facts.is_on),
-        Ids::NotRead => lines.push(Outcome::Open, "its ids are no integers, and are not compared"),
+        Ids::NotRead => lines.push(Outcome::Open, "the ids are no integers, so verify does not compare them"),
     }
     lines.lines
 }
@@ -187,15 +187,15 @@ pub fn table(about: &str, facts: &TableFacts, done: Option<Done>) -> Vec<Line> {
 fn rule(lines: &mut Lines, facts: &TableFacts, done: Done) {
     let wants_on = !matches!(done, Done::Interleaved | Done::Back);
     match (facts.is_on, wants_on) {
-        (true, true) => lines.push(Outcome::Proved, "its rule is on"),
-        (false, false) => lines.push(Outcome::Proved, "its rule is off"),
-        (false, true) => lines.push(Outcome::Finding, "its rule is off: remove mode = \"off\""),
+        (true, true) => lines.push(Outcome::Proved, "the rule is on"),
+        (false, false) => lines.push(Outcome::Proved, "the rule is off"),
+        (false, true) => lines.push(Outcome::Finding, "the rule is off: remove mode = \"off\""),
         (true, false) if done == Done::Back => {
-            lines.push(Outcome::Finding, "its rule is still on: write mode = \"off\"");
+            lines.push(Outcome::Finding, "the rule is still on: write mode = \"off\"");
         }
         (true, false) => lines.push(
             Outcome::Finding,
-            "its rule is on already, and a session with the old increment takes even ids: write mode = \"off\" until none lives",
+            "the rule is on already, but a session with the old increment can get even ids: write mode = \"off\" until no such session lives",
         ),
     }
     if let Ids::Sequence { spec, .. } = &facts.ids
@@ -203,9 +203,9 @@ fn rule(lines: &mut Lines, facts: &TableFacts, done: Done) {
     {
         let (step, offset) = (spec.step, spec.offset);
         let wrong = format!(
-            "its generator has step = {step}, offset = {offset}, and issues odd ids too: write step = 2, offset = 0"
+            "the generator has step = {step}, offset = {offset}, and issues odd ids too: write step = 2, offset = 0"
         );
-        lines.demand(is_even(spec), "its generator issues even ids only", wrong);
+        lines.demand(is_even(spec), "the generator issues even ids only", wrong);
     }
 }
 
@@ -213,26 +213,26 @@ fn counter(lines: &mut Lines, facts: &TableFacts, done: Done) {
     match (done, facts.counter) {
         (Done::Dropped, counter) => lines.demand(
             counter.is_none(),
-            "its column has no AUTO_INCREMENT: the server makes no ids",
-            "its column still has AUTO_INCREMENT: run what `rowstamp migrate sql --step drop` prints",
+            "the column has no AUTO_INCREMENT: the server makes no ids",
+            "the column still has AUTO_INCREMENT: run the output of `rowstamp migrate sql --step drop`",
         ),
         (Done::Back, counter) => lines.demand(
             counter.is_some(),
-            "its column has AUTO_INCREMENT",
-            "its column has no AUTO_INCREMENT: run what `rowstamp migrate sql --step drop --back` prints",
+            "the column has AUTO_INCREMENT",
+            "the column has no AUTO_INCREMENT: run the output of `rowstamp migrate sql --step drop --back`",
         ),
         (Done::Moved, Some(next)) => {
             // Explicit ids carry it along: to the next that the inserting session would be given.
             let above = next.saturating_sub(1).saturating_sub(facts.highest);
             if above <= 2 {
                 let text = format!(
-                    "the server's counter stands at {next}, right above the highest id: it has handed out none that is not there"
+                    "the server's counter is at {next}, right above the highest id: the server has given no id that is not in the table"
                 );
                 lines.push(Outcome::Proved, text);
             } else {
                 let text = format!(
-                    "the server's counter stands at {next}, {above} above the highest id {}: by rows that were deleted or rolled \
-                     back, or by a writer past the proxy that failed",
+                    "the server's counter is at {next}, {above} above the highest id {}: rows were deleted or rolled back, or a \
+                     direct INSERT failed",
                     facts.highest
                 );
                 lines.push(Outcome::Note, text);
@@ -245,15 +245,15 @@ fn counter(lines: &mut Lines, facts: &TableFacts, done: Done) {
 fn guards(lines: &mut Lines, facts: &TableFacts, done: Done) {
     match (done, facts.is_guarded) {
         (Done::Moved | Done::Dropped, true) => {
-            lines.push(Outcome::Proved, "its guard trigger refuses INSERTs without an id");
+            lines.push(Outcome::Proved, "the guard trigger refuses INSERTs without an id");
         }
         (Done::Moved | Done::Dropped, false) => lines.push(
             Outcome::Note,
-            "it has no guard trigger that the control account may see (that takes the TRIGGER right): rowstamp migrate sql --step guard",
+            "the control account sees no guard trigger (it needs the TRIGGER right): rowstamp migrate sql --step guard",
         ),
         (Done::Back | Done::Interleaved | Done::On, true) => lines.push(
             Outcome::Finding,
-            "its guard trigger refuses who writes directly: rowstamp migrate sql --step guard --back",
+            "the guard trigger refuses direct INSERTs: rowstamp migrate sql --step guard --back",
         ),
         _ => {}
     }
@@ -275,12 +275,15 @@ fn sequence(
                 highest < bound,
                 format!("{ours}{where_} with {class}, all below the generator's committed bound {bound}"),
                 format!(
-                    "id {highest} is not below the generator's committed bound {bound}: it came from elsewhere; raise the bound \
-                     with `rowstamp migrate seed`, and look for who wrote it"
+                    "id {highest} is not below the generator's committed bound {bound}, so another writer made it; raise the \
+                     bound with `rowstamp migrate seed`, and look for the writer"
                 ),
             ),
             (Some(_), None) => {
-                lines.push(Outcome::Open, format!("{ours}{where_} with {class}: the store cannot be read for the generator's bound"));
+                lines.push(
+                    Outcome::Open,
+                    format!("{ours}{where_} with {class}: the store cannot be read, so the generator's bound is not known"),
+                );
             }
         }
     }
@@ -290,45 +293,48 @@ fn sequence(
     match done {
         Some(Done::Moved | Done::Dropped) if is_whole => lines.push(
             Outcome::Open,
-            "with step = 1 the generator's ids and the counter's cannot be told apart: what is proved is what the other lines say",
+            "with step = 1 verify cannot tell ids of the generator from ids of the counter: only the other lines are proved",
         ),
         Some(Done::Moved | Done::Dropped) if facts.since.is_none() => lines.push(
             Outcome::Open,
-            "which ids came from elsewhere: older rows are of any kind; write --since-id with the highest id of the moment from \
-             which on nobody wrote directly",
+            "older rows have ids of any writer: write --since-id with the highest id of the moment when the last direct writer \
+             had moved",
         ),
         // An id of the counter's would lie below what is looked at.
         Some(Done::Moved) if facts.is_counter_below() => lines.push(
             Outcome::Finding,
             format!(
-                "which ids came from elsewhere: the server's counter stands at {}, and rows{where_} do not show what it hands out; \
-                 write --since-id with the highest id of this very table",
+                "the server's counter is at {}, so rows{where_} do not show the ids that it gives; write --since-id with the \
+                 highest id of this table",
                 facts.counter.unwrap_or(0)
             ),
         ),
         Some(Done::Moved | Done::Dropped) if tally.rows == 0 => lines.push(
             Outcome::Proved,
-            format!("no row has an id{where_}, where the server's counter would go on: it has made none since"),
+            format!("no row has an id{where_}, where the server's counter would continue: the counter has given no id since"),
         ),
         Some(Done::Moved | Done::Dropped) => lines.demand(
             others == 0,
-            format!("all {}{where_} have ids of the generator's ({class})", counted(tally.rows, "row")),
-            format!("{}{where_} have ids from elsewhere{shown}: somebody writes past the proxy", counted(others, "row")),
+            format!("{} of the generator ({class})", all_have_ids(tally.rows, &where_)),
+            format!("{} of other writers{shown}: a client writes past the proxy", have_ids(others, &where_)),
         ),
         Some(Done::Back) if facts.since.is_none() || is_whole => lines.push(
             Outcome::Open,
-            "whether ids still come from the generator: that takes step = 2 and --since-id",
+            "ids may still come from the generator: to see this, verify needs step = 2 and --since-id",
         ),
         Some(Done::Back) if tally.rows == 0 => {
-            lines.push(Outcome::Open, format!("no row has an id{where_} yet: again when there is one"));
+            lines.push(Outcome::Open, format!("no row has an id{where_} yet: run verify again when a row has one"));
         }
         Some(Done::Back) => lines.demand(
             tally.of_class == 0,
-            format!("all {}{where_} have ids of the server's counter", counted(tally.rows, "row")),
-            format!("{ours}{where_} have ids of the generator's ({class}): somebody writes through a proxy whose rule is on"),
+            format!("{} of the server's counter", all_have_ids(tally.rows, &where_)),
+            format!(
+                "{} of the generator ({class}): a client writes through a proxy whose rule is on",
+                have_ids(tally.of_class, &where_)
+            ),
         ),
         Some(Done::On | Done::Interleaved) | None if others > 0 => {
-            lines.push(Outcome::Note, format!("{}{where_} have ids of the server's counter{shown}", counted(others, "row")));
+            lines.push(Outcome::Note, format!("{} of the server's counter{shown}", have_ids(others, &where_)));
         }
         _ => {}
     }
@@ -336,27 +342,27 @@ fn sequence(
 
 /// A rule without a table where one is looked for.
 pub fn absent(about: &str, is_elsewhere: bool) -> Line {
-    let why = "no table that the control account sees, so nothing of it is proved";
+    let why = "the control account sees no such table, so verify proves nothing of the table";
     let (outcome, more) = if is_elsewhere {
         (
             Outcome::Finding,
-            "other servers have it: GRANT SELECT on it to the account, or leave the server out",
+            "other servers have the table: GRANT SELECT on it to the account, or leave the server out",
         )
     } else {
-        (Outcome::Open, "make it, GRANT SELECT on it to the account, or remove its rule")
+        (Outcome::Open, "create the table, GRANT SELECT on it to the account, or remove its rule")
     };
     Line { about: about.to_owned(), outcome, text: format!("{why}; {more}") }
 }
 
 /// Of the one table of a rule.
 pub fn is_unique(about: &str) -> Line {
-    let text = "no id is double: its column has a unique key".to_owned();
+    let text = "no id is double: the column has a unique key".to_owned();
     Line { about: about.to_owned(), outcome: Outcome::Proved, text }
 }
 
 /// Of columns that hold no integers.
 pub fn not_compared(about: &str) -> Line {
-    let text = "whether an id is double: ids that are no integers are not compared".to_owned();
+    let text = "an id may be double: verify does not compare ids that are no integers".to_owned();
     Line { about: about.to_owned(), outcome: Outcome::Open, text }
 }
 
@@ -376,6 +382,19 @@ pub fn doubles(about: &str, found: &Doubles, sources: &[String]) -> Line {
     let first: Vec<_> = found.first.iter().map(one).collect();
     let text = format!("{} came twice: {}", counted(found.ids, "id"), first.join(", "));
     Line { about: about.to_owned(), outcome: Outcome::Finding, text }
+}
+
+/// "1 row above 9 has an id", "2 rows above 9 have ids"
+fn have_ids(rows: u64, where_: &str) -> String {
+    if rows == 1 { format!("1 row{where_} has an id") } else { format!("{rows} rows{where_} have ids") }
+}
+
+fn all_have_ids(rows: u64, where_: &str) -> String {
+    if rows == 1 {
+        format!("the only row{where_} has an id")
+    } else {
+        format!("all {rows} rows{where_} have ids")
+    }
 }
 
 fn counted(n: u64, what: &str) -> String {

@@ -96,23 +96,25 @@ pub enum AuthError {
     Server(Malformed),
     #[error("the server's RSA key cannot be used")]
     ServerKey,
-    #[error("the password was not encrypted with the key that was asked for")]
+    #[error("the client did not encrypt the password with the key that it requested")]
     Undecipherable,
-    #[error("the password cannot be encrypted with the server's RSA key: it is too long")]
+    #[error(
+        "the password is too long for the server's RSA key; use TLS to the server, or a shorter password"
+    )]
     PasswordTooLong,
     #[error(
-        "the client has encrypted the password with an RSA key that it has on disk, and this proxy has none: name the private key in \
-         listen.rsa_key, or let the client ask for the key or use TLS"
+        "the client has encrypted the password with an RSA key from its disk, and Rowstamp has no private key; name the private key in \
+         listen.rsa_key, or let the client request the key, or use TLS"
     )]
     NoPinnedKey,
     #[error(
-        "the client has encrypted the password with an RSA key that it has on disk, and it is not that of listen.rsa_key: give it the \
-         public key of that one"
+        "the client has encrypted the password with an RSA key from its disk, and that key does not belong to listen.rsa_key; give the \
+         client the public key of listen.rsa_key"
     )]
     OtherPinnedKey,
     #[error(
-        "the server asks for the password in clear, and this proxy's connection to it has no TLS: set backend.tls.mode = \"required\", or \
-         backend.clear_passwords = true where nobody listens in between"
+        "the server requests the password in clear text, and Rowstamp's connection to the server has no TLS; set backend.tls.mode = \
+         \"required\", or backend.clear_passwords = true if nobody can read the network in between"
     )]
     ClearPassword,
 }
@@ -121,11 +123,11 @@ pub enum AuthError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
     #[error(
-        "holds no RSA private key that can be read: PEM with BEGIN PRIVATE KEY or BEGIN RSA PRIVATE KEY and no passphrase is needed, \
+        "holds no RSA private key that can be read; use PEM with BEGIN PRIVATE KEY or BEGIN RSA PRIVATE KEY and without a passphrase, \
          as openssl genrsa 2048 makes it"
     )]
     NotPem,
-    #[error("holds an RSA key of {0} bits; 2048 to 4096 are needed, as openssl genrsa 2048 makes them")]
+    #[error("holds an RSA key of {0} bits; use a key of 2048 to 4096 bits, as openssl genrsa 2048 makes it")]
     Bits(usize),
 }
 

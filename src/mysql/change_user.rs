@@ -28,7 +28,9 @@ impl ChangeUser {
     /// `capabilities`: as negotiated with the server.
     pub fn parse(payload: Zeroizing<Vec<u8>>, capabilities: Capabilities) -> Result<Self, Malformed> {
         if !capabilities.contains(Capabilities::SECURE_CONNECTION) {
-            return Err(Malformed::Bad("COM_CHANGE_USER: its form before MySQL 4.1 is not spoken here"));
+            return Err(Malformed::Bad(
+                "COM_CHANGE_USER: Rowstamp does not support its form before MySQL 4.1",
+            ));
         }
         let mut r = Reader::new(&payload);
         if r.u8("command")? != COMMAND {

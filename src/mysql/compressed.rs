@@ -65,11 +65,11 @@ pub struct BadLevel;
 /// What the peer's frames are that cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    #[error("a compressed packet's body is no {0:?}")]
+    #[error("a compressed packet has a body that is not valid {0:?} data")]
     NotPacked(Algorithm),
-    #[error("a compressed packet's body ends in the middle")]
+    #[error("a compressed packet has an incomplete body")]
     CutShort,
-    #[error("a compressed packet holds more than it says")]
+    #[error("a compressed packet holds more bytes than its header says")]
     TooLong,
 }
 

@@ -11,7 +11,7 @@ pub const PREFIX: &str = "rowstamp: ";
 pub enum Refusal {
     #[error("Too many connections")]
     TooManyConnections,
-    #[error("User has more than limits.per_user connections already")]
+    #[error("User already has limits.per_user connections")]
     TooManyUserConnections,
     #[error("Access denied: {0}")]
     AccessDenied(String),

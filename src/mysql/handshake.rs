@@ -138,7 +138,7 @@ pub fn client_capabilities(payload: &[u8], shown: Capabilities) -> Result<Capabi
     let mut r = Reader::new(payload);
     let low = r.u16("capabilities")?;
     if u32::from(low) & Capabilities::PROTOCOL_41.base() == 0 {
-        return Err(Malformed::Bad("capabilities: the protocol before MySQL 4.1 is not spoken here"));
+        return Err(Malformed::Bad("capabilities: Rowstamp does not support the protocol before MySQL 4.1"));
     }
     let base = u32::from(low) | u32::from(r.u16("capabilities")?) << 16;
     r.bytes(EXTENDED_AT - r.position(), "fixed part of the handshake response")?;

@@ -47,7 +47,7 @@ fn of_answer(kind: lint::StoreKind, answer: Result<Records, Elapsed>) -> StoreFa
     match answer {
         Ok(Ok(records)) => StoreFacts::of(kind, &records),
         Ok(Err(error)) => StoreFacts::unread(kind, format!("{error:#}")),
-        Err(_) => StoreFacts::unread(kind, format!("it did not answer within {LIMIT:?}")),
+        Err(_) => StoreFacts::unread(kind, format!("the store did not answer within {LIMIT:?}")),
     }
 }
 
@@ -56,7 +56,7 @@ async fn of_table(config: &Config, mysql: &Mysql) -> StoreFacts {
     let kind = lint::StoreKind::Mysql;
     match server(config, mysql).await {
         Err(error) => StoreFacts::unread(kind, error.to_string()),
-        Ok(None) => StoreFacts::unread(kind, "store.user is missing"),
+        Ok(None) => StoreFacts::unread(kind, "store.user is missing; write store.user, or [backend.control]"),
         Ok(Some((server, is_made))) => {
             let facts = if is_made { opened(config, kind).await } else { StoreFacts::empty(kind) };
             StoreFacts { server: Some(server), ..facts }

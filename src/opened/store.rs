@@ -37,7 +37,7 @@ impl OperatorStore {
             && !path.exists()
         {
             bail!(
-                "{}: there is no store yet; `rowstamp serve` makes it, or correct store.path",
+                "{}: there is no store yet; correct store.path, or start `rowstamp serve`, which makes the store",
                 path.display()
             );
         }
@@ -119,7 +119,7 @@ async fn open_kind(config: &Config) -> anyhow::Result<Arc<dyn Store>> {
         StoreKind::Etcd(etcd) => match EtcdStore::open(etcd_settings(config, etcd)?).await {
             Ok(store) => Ok(Arc::new(store)),
             Err(error) if error.passes() => {
-                tracing::error!(%error, "the proxy relays; ruled INSERTs are answered with 1467 until the store is there");
+                tracing::error!(%error, "the store is not available: INSERTs into tables with rules fail with error 1467 until it is; everything else continues");
                 let (config, etcd) = (config.clone(), etcd.clone());
                 Ok(GateStore::late(error, move || {
                     let settings = etcd_settings(&config, &etcd);
@@ -161,7 +161,8 @@ pub fn described(config: &Config) -> String {
 }
 
 fn mysql_table(config: &Config, mysql: &Mysql) -> anyhow::Result<(Vec<mysql::Server>, mysql::Table)> {
-    let account = store_account(config, mysql).context("store.user is missing")?;
+    let account = store_account(config, mysql)
+        .context("store.user is missing; write store.user, or [backend.control]")?;
     let server =
         |(address, way): (&Address, _)| mysql::Server { address: address.to_string(), ways: vec![way] };
     Ok((account.servers()?.into_iter().map(server).collect(), mysql::Table::parse(&mysql.table)))

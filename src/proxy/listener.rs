@@ -23,7 +23,7 @@ use crate::sessions::{Here, Login};
 
 /// As of [`ListenError::new`].
 const REMEDIES: [&str; 3] = [
-    "stop what listens there, or set another listen.address",
+    "stop the program that listens there, or set another listen.address",
     "listen.address needs a port or a folder that this user may use",
     "correct listen.address",
 ];
@@ -79,7 +79,7 @@ impl Server {
         self.listener.leave();
         let Server { listener, draining, mut sessions, .. } = self;
         drop(listener);
-        tracing::info!(sessions = sessions.len(), timeout = ?drain_timeout, "clients are another process's; sessions go on");
+        tracing::info!(sessions = sessions.len(), timeout = ?drain_timeout, "another process now accepts clients; existing sessions continue");
         tokio::select! {
             () = all_ended(&mut sessions) => {}
             () = stop => {}
@@ -112,8 +112,8 @@ async fn end(
     tracing::info!(sessions = sessions.len(), timeout = ?drain_timeout, "draining");
     tokio::select! {
         () = all_ended(&mut sessions) => tracing::info!("all sessions have ended"),
-        () = hurry => tracing::warn!("a second signal: ending at once"),
-        () = tokio::time::sleep(drain_timeout) => tracing::warn!("limits.drain_timeout is over: ending"),
+        () = hurry => tracing::warn!("received a second signal: stopping at once"),
+        () = tokio::time::sleep(drain_timeout) => tracing::warn!("limits.drain_timeout is over: closing the remaining sessions"),
     }
     sessions.shutdown().await;
 }
@@ -156,7 +156,7 @@ async fn meet(mut client: Stream, shared: Shared, here: Here, complaints: &Arc<C
         Ok(Ok(ends)) => ends,
         Ok(Err(ProxyProtocolError::Io(error))) => {
             here.all().note_login(Login::Gone);
-            return tracing::debug!(%error, "no login");
+            return tracing::debug!(%error, "the client did not log in");
         }
         Ok(Err(error)) => {
             here.all().note_login(Login::ProxyProtocol);
@@ -184,7 +184,7 @@ async fn meet(mut client: Stream, shared: Shared, here: Here, complaints: &Arc<C
         Ok(end) => tracing::debug!(?end, client = from, "session ended"),
         // Port scans and health checks come and go.
         Err(SessionError::Login(LoginError::Client(error))) => {
-            tracing::debug!(%error, client = from, "no login");
+            tracing::debug!(%error, client = from, "the client did not log in");
         }
         Err(SessionError::Socket { side, error }) => {
             tracing::debug!(%error, side, client = from, "session ended");

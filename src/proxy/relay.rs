@@ -199,17 +199,17 @@ impl Side {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Violation {
-    #[error("the client's packet has number {0} where a command begins with 0")]
+    #[error("the client's command begins with packet number {0} instead of 0")]
     ClientPacketNr(u8),
-    #[error("the client sent more after its COM_CHANGE_USER before that was answered")]
+    #[error("the client sent more packets before the answer to its COM_CHANGE_USER")]
     BehindChangeUser,
-    #[error("the backend sent a packet while nothing was outstanding")]
+    #[error("the backend sent a packet, but no command waits for an answer")]
     Unasked,
     #[error("the backend's packet: {0}")]
     Backend(Malformed),
     #[error("the backend asks for a file while the client is in the middle of another command")]
     FileOutOfTurn,
-    #[error("a packet of {0} bytes where a short one was due")]
+    #[error("a packet of {0} bytes came instead of a short one")]
     TooLong(usize),
 }
 

@@ -86,9 +86,9 @@ pub enum SessionError {
     Quit(u8),
     #[error("{side}: {error}")]
     Socket { side: &'static str, error: std::io::Error },
-    #[error("the backend ended the connection while answers were outstanding")]
+    #[error("the backend closed the connection before all commands were answered")]
     BackendGone,
-    #[error("a peer took nothing for limits.write_timeout")]
+    #[error("the client or the backend read no data for limits.write_timeout")]
     Stalled,
 }
 

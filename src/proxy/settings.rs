@@ -31,11 +31,11 @@ pub struct Settings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ProxyProtocol {
-    /// What clients send is theirs.
+    /// Rowstamp reads no header.
     Off,
-    /// A header is read where one of the addresses sends it.
+    /// Rowstamp reads a header if an address of `proxy_protocol_from` sends one.
     Optional,
-    /// Only the addresses may connect, and send one.
+    /// Only addresses of `proxy_protocol_from` may connect, and they must send a header.
     Required,
 }
 
@@ -62,11 +62,11 @@ pub enum SendProxy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Offer {
-    /// Packets as they are.
+    /// No compression.
     Off,
-    /// What every client and server has.
+    /// All clients and servers support it.
     Zlib,
-    /// MySQL 8.0.18 and later: costs less, and packs as well.
+    /// MySQL 8.0.18 and later: needs less CPU time, and compresses as well.
     Zstd,
     /// Both.
     Any,
@@ -101,13 +101,13 @@ impl Offer {
 pub enum ServerCompression {
     /// None.
     Off,
-    /// What every server has.
+    /// All servers support it.
     Zlib,
-    /// MySQL 8.0.18 and later: costs less, and packs as well.
+    /// MySQL 8.0.18 and later: needs less CPU time, and compresses as well.
     Zstd,
-    /// Both; zstd where the server has it.
+    /// Both; zstd if the server supports it.
     Any,
-    /// What the session's client has agreed on with the proxy.
+    /// The compression that the session's client uses.
     AsClient,
 }
 
@@ -129,10 +129,10 @@ impl ServerCompression {
 pub enum ListenTlsMode {
     /// Not offered.
     Disabled,
-    /// Offered; a client may go on without it.
+    /// Offered; a client may continue without TLS.
     #[default]
     Preferred,
-    /// A client that does not ask for it is turned away.
+    /// Rowstamp refuses a client that does not ask for TLS.
     Required,
 }
 
@@ -156,16 +156,16 @@ pub struct TlsIdentity {
 pub enum BackendTlsMode {
     /// Never.
     Disabled,
-    /// Where the server offers it; its certificate is not verified.
+    /// If the server offers TLS; the server's certificate is not verified.
     #[default]
     Preferred,
-    /// Where the client uses it, which is offered it only where the server does; the server's certificate is not verified.
+    /// If the client uses TLS, which Rowstamp offers only if the server does; the server's certificate is not verified.
     AsClient,
-    /// Always; its certificate is not verified.
+    /// Always; the server's certificate is not verified.
     Required,
-    /// Always; the certificate must lead to `ca`.
+    /// Always; a CA of `ca` must have signed the certificate.
     VerifyCa,
-    /// Always; the certificate must lead to `ca` and name the host.
+    /// Always; a CA of `ca` must have signed the certificate, and it must name the host.
     VerifyIdentity,
 }
 
@@ -194,9 +194,9 @@ pub struct Backend {
 pub enum Verify {
     #[default]
     Off,
-    /// One of 256, by a counter over all sessions.
+    /// One statement of 256, counted over all sessions.
     Sample,
-    /// Costs tens of times what the rewrite does.
+    /// Every statement; this costs tens of times as much as the rewrite.
     Always,
 }
 

@@ -67,7 +67,8 @@ impl Verifier {
                      parser: please report it"
                 );
                 return Err(Refusal::Statement(format!(
-                    "rewrite.verify does not let this INSERT pass: {difference}; write it more plainly"
+                    "{}.{}: rewrite.verify refuses this INSERT: {difference}; write the INSERT in a simpler form",
+                    table.0, table.1
                 )));
             }
         };
@@ -147,7 +148,7 @@ mod tests {
         let refusal = judge(wrong).unwrap_err();
         assert_eq!(refusal.code().0, 1235);
         let text = refusal.to_string();
-        assert!(text.starts_with("rowstamp: rewrite.verify") && !text.contains("secret"), "{text}");
+        assert!(text.starts_with("rowstamp: shop.t: rewrite.verify") && !text.contains("secret"), "{text}");
         assert_eq!(verifier.counted(), [1, 0, 1]);
     }
 

@@ -97,15 +97,16 @@ impl<'a> Draft<'a> {
             if self.id_place.get(param).copied().flatten().is_none() {
                 continue;
             }
+            let index = u16::try_from(param).unwrap_or(u16::MAX);
             let is_default = matches!(cell.indicator, Indicator::Default | Indicator::Ignore);
             let kind = self.bulk.types.get(param).copied().unwrap_or(ParamType::BIGINT_UNSIGNED);
             self.id_cells.push(if is_default && self.meaning.zero_is_value {
-                bound_to_id(self.meaning, self.prepared, Some(&Param::id(&[0; 8], false)), None)?;
+                bound_to_id(self.meaning, self.prepared, (index, Some(&Param::id(&[0; 8], false))), None)?;
                 IdCell::Zero
             } else {
-                match bound_to_id(self.meaning, self.prepared, Some(&cell.param(kind)), None)? {
+                match bound_to_id(self.meaning, self.prepared, (index, Some(&cell.param(kind))), None)? {
                     Bound::Takes => IdCell::Takes,
-                    Bound::TakesWarned | Bound::Fails => return Err(warned_in_bulk()),
+                    Bound::TakesWarned | Bound::Fails => return Err(self.warned(index)),
                     Bound::Explicit(value) => IdCell::Keeps(value),
                 }
             });
@@ -119,11 +120,22 @@ impl<'a> Draft<'a> {
             if let LastId::Written(value) = last {
                 self.explicit.push(value);
             }
-            if self.prepared.insert.last == LastId::Bound(u16::try_from(param).unwrap_or(u16::MAX)) {
+            if self.prepared.insert.last == LastId::Bound(index) {
                 self.last = last;
             }
         }
         Ok(())
+    }
+
+    /// All ids of a bulk execution have one type.
+    fn warned(&self, index: u16) -> Refusal {
+        let target = &self.prepared.insert.target;
+        Refusal::Statement(target.at(format!(
+            "parameter {} of set {}, which is bound to {}, is no number, or below zero in an unsigned column; bind an integer or NULL",
+            u32::from(index) + 1,
+            self.sets,
+            target.id_column()
+        )))
     }
 
     /// The types that the parameters of the id are sent with.
@@ -145,10 +157,9 @@ impl<'a> Draft<'a> {
                 return Ok(IdKind::Integer(ParamType::BIGINT_UNSIGNED));
             }
             if values().any(|value| value > i128::from(i64::MAX)) {
-                return Err(Refusal::Statement(
-                    "ids below zero and above 9223372036854775807 in one bulk execution; send them apart"
-                        .into(),
-                ));
+                return Err(Refusal::Statement(self.prepared.insert.target.at(
+                    "a bulk execution has ids below zero and ids above 9223372036854775807; send them separately",
+                )));
             }
             Ok(IdKind::Integer(ParamType::BIGINT))
         };
@@ -255,12 +266,4 @@ impl IdsOf<'_> {
         self.taken += 1;
         Some(id)
     }
-}
-/// All ids of a bulk execution have one type.
-fn warned_in_bulk() -> Refusal {
-    Refusal::Statement(
-        "what is bound to the id in a bulk execution is no number, or below zero in an unsigned column; bind an \
-         integer or NULL"
-            .to_owned(),
-    )
 }

@@ -32,7 +32,7 @@ const NAME_CHARS_MAX: usize = 255;
 pub fn refusal(call: &Call, generator: &str) -> Option<Refusal> {
     if call.form == Form::Take(None) {
         return Some(Refusal::new(format!(
-            "how many ids ROWSTAMP_TAKE takes is not written as a number from 1 to {TAKEN_MAX}; write the number"
+            "the number of ids for ROWSTAMP_TAKE is not written as a number from 1 to {TAKEN_MAX}; write the number"
         )));
     }
     let Place::Several(what) = call.place else { return None };
@@ -41,7 +41,7 @@ pub fn refusal(call: &Call, generator: &str) -> Option<Refusal> {
         Form::Previous => format!("LASTVAL({generator})"),
         Form::Take(_) => format!("ROWSTAMP_TAKE({generator}, n)"),
     };
-    Some(Refusal::new(format!("{form} stands in {what}: SET @id = {form} first, and write @id in its place")))
+    Some(Refusal::new(format!("{form} is in {what}; run SET @id = {form} first, and write @id in its place")))
 }
 
 /// The text with `values`, one for each of its calls. `None`: they are not of this text.

@@ -50,7 +50,7 @@ impl Draft {
         let may_fail = prepared.insert.new_rows == NewRows::All;
         for place in &prepared.text.id_params {
             let param = execute.params.get(usize::from(place.index));
-            let bound = bound_to_id(meaning, prepared, param, may_fail.then_some(place.row))?;
+            let bound = bound_to_id(meaning, prepared, (place.index, param), may_fail.then_some(place.row))?;
             if last == LastId::Bound(place.index) {
                 last = LastId::from(bound);
             }
@@ -111,25 +111,25 @@ impl From<Bound> for LastId {
     }
 }
 
-/// What a parameter at the id's place asks for. An error where its value does not show that, or
-/// where the rule rejects ids that clients write.
+/// What a parameter at the id's place asks for, by its number and value. An error where the value does not
+/// show that, or where the rule rejects ids that clients write.
 pub(super) fn bound_to_id(
     meaning: Meaning,
     prepared: &PreparedInsert,
-    param: Option<&Param<'_>>,
+    (index, param): (u16, Option<&Param<'_>>),
     row: Option<u32>,
 ) -> Result<Bound, Refusal> {
     let target = &prepared.insert.target;
+    let (number, column) = (u32::from(index) + 1, target.id_column());
+    let refused = |why: String| Refusal::Statement(target.at(why));
     let bound = param.and_then(|param| meaning.bound_in(param, row)).ok_or_else(|| {
-        Refusal::Statement(format!(
-            "what is bound to {} does not show whether it is zero; bind an integer or NULL",
-            target.id_column()
+        refused(format!(
+            "parameter {number}, which is bound to {column}, does not show whether it is zero; bind an integer or NULL"
         ))
     })?;
     if matches!(bound, Bound::Explicit(_)) && target.rule.explicit == Explicit::Reject {
-        return Err(Refusal::Statement(format!(
-            "the rule of {}.{} rejects ids that the client writes; bind NULL to {}",
-            target.rule.schema, target.table, target.rule.column
+        return Err(refused(format!(
+            "parameter {number} is a value for {column}, which the table's rule rejects; bind NULL"
         )));
     }
     Ok(bound)

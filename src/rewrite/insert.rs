@@ -27,16 +27,23 @@ mod valued;
 /// Why there is no plan.
 #[derive(Debug)]
 pub(super) enum Stop {
+    /// "why; what to write instead"
     Refused(String),
+    /// The part that cannot be read.
     Unreadable(String),
-    /// The rows do not fit the columns as known.
+    /// The rows do not fit the columns as known: "why; what to write instead".
     Stale(String),
 }
 
 impl From<Odd> for Stop {
     fn from(odd: Odd) -> Self {
-        Stop::Unreadable(format!("{} cannot be read for certain (byte {})", odd.what, odd.at))
+        Stop::Unreadable(at_byte(odd))
     }
+}
+
+/// What cannot be read, and where.
+pub(super) fn at_byte(odd: Odd) -> String {
+    format!("{} at byte {}", odd.what, odd.at)
 }
 
 pub(super) type Planning<T> = Result<T, Stop>;
@@ -45,8 +52,8 @@ pub(super) fn refused<T>(why: impl Into<String>) -> Planning<T> {
     Err(Stop::Refused(why.into()))
 }
 
-pub(super) fn unreadable<T>(what: &str) -> Planning<T> {
-    Err(Stop::Unreadable(format!("{what} cannot be read for certain")))
+pub(super) fn unreadable<T>(what: impl Into<String>) -> Planning<T> {
+    Err(Stop::Unreadable(what.into()))
 }
 
 /// What is known of one statement.
@@ -64,14 +71,10 @@ pub(super) struct Context<'a> {
     pub(super) cannot_update: bool,
 }
 
-/// Error 3566 would be its answer.
-const SHARED: &str = "it would have to be written with LAST_INSERT_ID(), which MySQL Router refuses where sessions share connections \
-                      (connection_sharing)";
-
 /// Reads what follows the table's name, up to the statement's end. Returns also whether a `;` ended
 /// it.
 pub(super) fn plan(lexer: &mut Lexer<'_>, context: &Context<'_>) -> Planning<(InsertPlan, bool)> {
-    let Some((columns, source)) = Head::columns(lexer)? else { return unreadable("its column list") };
+    let Some((columns, source)) = Head::columns(lexer)? else { return unreadable("the column list") };
     let (mut plan, semicolon) = plan_of(lexer, context, &columns, source)?;
     plan.lists_none = matches!((&columns, source), (Columns::Unlisted, Source::Values(_) | Source::Query(_)));
     Ok((plan, semicolon))
@@ -94,18 +97,18 @@ fn plan_of(
         Source::Set => Body::set(lexer, wants)?,
         Source::Query(_) if context.only_literals => {
             return refused(
-                "an INSERT ... SELECT goes by way of a temporary table, which MySQL Router cannot hand on where sessions share \
-                 connections (connection_sharing); INSERT VALUES",
+                "INSERT ... SELECT needs a temporary table, which MySQL Router does not keep if sessions share connections \
+                 (connection_sharing); write INSERT ... VALUES",
             );
         }
         Source::Query(first) => return staged::plan(lexer, context, columns, wants.id_place, first),
     };
-    let Some(body) = body else { return unreadable("what follows its table") };
+    let Some(body) = body else { return unreadable("the part after the table's name") };
     context.check(&body)?;
     let rows = context.rows(columns, source, &body)?;
     if rows.shape == RowShape::Empty && context.target.view.is_some() && context.is_mariadb() {
         // The server's own error, 1423, by which it asks for values.
-        return unreadable("a row without values, inserted through a view,");
+        return unreadable("a row without values, through a view");
     }
     if rows.shape == RowShape::Empty && body.tail.odku.is_some() && body.tail.alias.is_some() {
         // The alias stands for all columns of the table. With the id filled in, it would stand for
@@ -115,8 +118,9 @@ fn plan_of(
         );
     }
     let mut draft = Draft::new(context, id);
-    if !draft.decide(&rows, &body)? {
-        return Ok((valued::plan(lexer, context, columns, source, &body)?, body.semicolon));
+    if let Some(row) = draft.decide(&rows, &body)? {
+        let evaluated = valued::Evaluated { context, body: &body, row };
+        return Ok((valued::plan(lexer, &evaluated, columns, source)?, body.semicolon));
     }
     draft.choose_style(&rows, &body)?;
     draft.write_columns(columns, source, &rows)?;
@@ -154,7 +158,7 @@ pub(super) fn not_explained(lexer: &mut Lexer<'_>, context: &Context<'_>) -> Pla
         Some(Form::Set(set)) => asks_for_default(set.class, set.id),
         None => false,
     };
-    Ok(asks_for_default.then_some("an INSERT with DEFAULT(id); write NULL for it"))
+    Ok(asks_for_default.then_some("an INSERT with DEFAULT(id); write NULL for the id"))
 }
 
 impl Context<'_> {
@@ -203,8 +207,8 @@ impl Context<'_> {
         let column = self.shape().and_then(|shape| shape.column(name));
         if column.is_some_and(|column| column.masked) {
             return refused(format!(
-                "the values would go by way of a temporary table, whose column {name} would have the type of what its MASKING POLICY \
-                 shows; INSERT VALUES"
+                "the statement needs a temporary table, whose column {name} would get the type that its MASKING POLICY shows; write \
+                 INSERT ... VALUES without an expression as id"
             ));
         }
         // Has zero dates; not where the columns are not known.
@@ -218,10 +222,13 @@ impl Context<'_> {
     pub(super) fn check_integer_id(&self) -> Planning<()> {
         match self.id_column()? {
             Some(id) if id.data_type.ends_with("int") => Ok(()),
-            _ => refused(format!(
-                "the query brings values for {}, which is not known to be an integer; leave it out",
-                self.target.id_column()
-            )),
+            _ => {
+                let column = self.target.id_column();
+                refused(format!(
+                    "the query or file brings values for {column}, which is no integer, or whose type Rowstamp does not know; leave \
+                     {column} out"
+                ))
+            }
         }
     }
 
@@ -230,7 +237,7 @@ impl Context<'_> {
         match self.dialect.charset.written(text) {
             Some(text) => Ok(text.into()),
             None => refused(
-                "a name would have to be written that the client's character set has not got for certain; connect with utf8mb4",
+                "Rowstamp must write a name for which the client's character set may have no letters; connect with utf8mb4",
             ),
         }
     }
@@ -259,9 +266,7 @@ impl Context<'_> {
         let column = self.target.id_column();
         match shape.column(column) {
             Some(found) => Ok(Some(found)),
-            None => {
-                Err(Stop::Stale(format!("table {} has no column {column}; correct its rule", self.table)))
-            }
+            None => Err(Stop::Stale(format!("the table has no column {column}; correct the table's rule"))),
         }
     }
 
@@ -289,7 +294,7 @@ impl Context<'_> {
         for (i, &token) in names.iter().enumerate() {
             let column = self.target.id_column();
             let Some(is_id) = name::names_column(lexer.text(), token, self.dialect.charset, column) else {
-                return unreadable("a column's name");
+                return unreadable("the name of a column");
             };
             if is_id {
                 if place.is_some() {
@@ -340,7 +345,8 @@ impl Context<'_> {
             }
             Form::Values(rows) => rows,
         };
-        let all = |values: usize| rows.iter().all(|row| row.values as usize == values);
+        let other_than = |values: usize| rows.iter().position(|row| row.values as usize != values);
+        let all = |values: usize| other_than(values).is_none();
         let shape = match (columns, self.shape()) {
             (Columns::Listed { names, .. }, _) if all(names.len()) => {
                 if names.is_empty() {
@@ -350,19 +356,23 @@ impl Context<'_> {
                 }
             }
             // The server's own error, 1136.
-            (Columns::Listed { .. }, _) => return unreadable("a row with more or fewer values than columns"),
+            (Columns::Listed { names, .. }, _) => {
+                let row = other_than(names.len()).unwrap_or_default() + 1;
+                return unreadable(format!("row {row} with more or fewer values than columns"));
+            }
             (Columns::Unlisted, _) if all(0) => RowShape::Empty,
             (Columns::Unlisted, None) => {
                 return refused(
-                    "an INSERT without a column list needs the table's columns; name them in the INSERT, or give \
-                     Rowstamp an account under [backend.control]",
+                    "the INSERT has no column list, and Rowstamp does not know the table's columns; name the columns in the INSERT, \
+                     or give Rowstamp an account under [backend.control]",
                 );
             }
             (Columns::Unlisted, Some(shape)) if all(shape.visible().count()) => RowShape::Filled,
-            (Columns::Unlisted, Some(_)) => {
-                return Err(Stop::Stale(
-                    "a row with more or fewer values than the table has columns".to_owned(),
-                ));
+            (Columns::Unlisted, Some(shape)) => {
+                let row = other_than(shape.visible().count()).unwrap_or_default() + 1;
+                return Err(Stop::Stale(format!(
+                    "row {row} has more or fewer values than the table has columns; correct that row"
+                )));
             }
         };
         debug_assert!(matches!(source, Source::Values(_)));
@@ -397,8 +407,8 @@ struct Draft<'a> {
     context: &'a Context<'a>,
     id: Option<&'a ColumnShape>,
     meaning: Meaning,
-    /// Some rows keep what the client wrote.
-    kept: bool,
+    /// The first row that keeps what the client wrote.
+    kept: Option<u32>,
     /// Rows, ascending, in which the server would warn of the client's value: it is to warn of the
     /// id too.
     warned: Vec<u32>,
@@ -414,7 +424,7 @@ impl<'a> Draft<'a> {
             context,
             id,
             meaning: Meaning::new(&context.dialect, id),
-            kept: false,
+            kept: None,
             warned: Vec::new(),
             odku_appends: false,
             in_sets: InSets::AsOne,

@@ -11,12 +11,13 @@ mod inside;
 mod named;
 
 use std::borrow::Cow;
+use std::fmt::Display;
 use std::sync::Arc;
 
 use self::around::Around;
 use self::cut::{AFTER_OPAQUE, is_end};
 use self::hiding::Hidden;
-use super::insert::{Context, Stop};
+use super::insert::{Context, Stop, at_byte};
 use crate::rewrite::plan::edit::Edit;
 use crate::rewrite::plan::effects::Effects;
 use crate::rewrite::plan::refusal::Refusal;
@@ -36,7 +37,7 @@ use crate::table_name::TableName;
 
 pub(super) fn plan(text: &[u8], context: &PlanContext<'_>, protocol: Protocol, several: bool) -> Planned {
     let Some(mut lexer) = Lexer::new(text, *context.dialect) else {
-        return Planned::Refused(Refusal::new("a statement of 4 GiB; send less at a time"));
+        return Planned::Refused(Refusal::new("the statement has 4 GiB or more; send less at a time"));
     };
     let mut walk = Walk { several, ..Walk::new(text, context, protocol) };
     for nth in 0.. {
@@ -70,6 +71,11 @@ type Halt = Box<Planned>;
 
 fn refused<T>(why: impl Into<String>) -> Result<T, Halt> {
     Err(Box::new(Planned::Refused(Refusal::new(why))))
+}
+
+/// The refusal of a statement of which this is not understood.
+fn unread(what: impl Display) -> String {
+    format!("cannot read this statement: {what}; rewrite that part")
 }
 
 struct Walk<'a> {
@@ -222,7 +228,7 @@ impl Walk<'_> {
         let skipped = if is_routine { routine::skip(lexer) } else { lexer.skip_statement().map(Some) };
         match skipped {
             Ok(Some(more)) => Ok(more),
-            Ok(None) => self.doubt(start, Odd { at: start, what: "a routine's end" }),
+            Ok(None) => self.doubt(start, Odd { at: start, what: "the end of a routine" }),
             Err(odd) => self.doubt(start, odd),
         }
     }
@@ -242,8 +248,7 @@ impl Walk<'_> {
     fn doubt(&mut self, start: u32, odd: Odd) -> Result<bool, Halt> {
         let rest = self.text.get(start as usize..).unwrap_or_default();
         if self.context.any_rules && may_insert(rest) {
-            let what = format!("{} cannot be read for certain (byte {})", odd.what, odd.at);
-            return Err(Box::new(self.unreadable(start, &what)));
+            return Err(Box::new(self.unreadable(start, at_byte(odd))));
         }
         self.effects.opaque = true;
         Ok(false)
@@ -251,10 +256,13 @@ impl Walk<'_> {
 
     /// A single statement is shown to the server. Several are refused: where each begins depends on
     /// what cannot be read.
-    fn unreadable(&self, start: u32, what: &str) -> Planned {
-        let refusal =
-            Refusal::new(format!("an INSERT that may need an id, but {what}; write it more plainly"));
-        self.server_first(start, refusal)
+    fn unreadable(&self, start: u32, what: impl Display) -> Planned {
+        self.server_first(start, Refusal::new(unread(what)))
+    }
+
+    /// The same of a statement into this table.
+    fn unreadable_into(&self, target: &Target, start: u32, what: impl Display) -> Planned {
+        self.server_first(start, Refusal::new(target.at(unread(what))))
     }
 
     fn server_first(&self, start: u32, refusal: Refusal) -> Planned {
@@ -318,7 +326,9 @@ impl Walk<'_> {
         }
         let needs = |need| Err(Box::new(Planned::Needs(need)));
         let Some(table) = name::decode(text, path.last, self.dialect.charset) else {
-            return refused("a table's name cannot be read in this character set; connect with utf8mb4");
+            return refused(
+                "the table's name cannot be read in the client's character set; connect with utf8mb4",
+            );
         };
         let schema = match path.qualifier {
             Some(token) => name::decode(text, token, self.dialect.charset),
@@ -328,29 +338,33 @@ impl Walk<'_> {
                 None => return Ok(Resolved::NotRuled),
             },
             None => {
-                return self.cut(
-                    "which database it means depends on a statement before it; send them in packets of their own",
-                );
+                return self.cut(&format!(
+                    "the database of table {table} depends on an earlier statement of the packet; send this statement separately"
+                ));
             }
         };
         let Some(schema) = schema else {
-            return refused("a database's name cannot be read in this character set; connect with utf8mb4");
+            return refused(
+                "the database's name cannot be read in the client's character set; connect with utf8mb4",
+            );
         };
         match self.is_hidden(&schema, &table) {
             Hidden::No => {}
             Hidden::Yes => return Ok(Resolved::Hidden),
             Hidden::Perhaps => {
-                return self.cut(
-                    "a temporary table made or renamed by a statement before it may hide its table; send them in packets of their own",
-                );
+                return self.cut(&format!(
+                    "{schema}.{table}: an earlier statement of the packet makes or renames a temporary table, which may hide this \
+                     table; send this statement separately"
+                ));
             }
         }
         let is_it = |view: &TableName| {
             name::same_column(&view.schema, &schema) && name::same_column(&view.table, &table)
         };
         if self.views.iter().any(is_it) {
-            return self
-                .cut("its table is a view made by a statement before it; send them in packets of their own");
+            return self.cut(&format!(
+                "{schema}.{table}: an earlier statement of the packet makes this view; send this statement separately"
+            ));
         }
         match (self.context.tables)(&schema, &table) {
             Lookup::NotRuled => Ok(Resolved::NotRuled),
@@ -392,7 +406,7 @@ impl Walk<'_> {
         let head = match Head::parse(lexer, verb) {
             Ok(Some(head)) => head,
             Ok(None) if self.context.any_rules => {
-                return Err(Box::new(self.unreadable(start, "no table's name follows it")));
+                return Err(Box::new(self.unreadable(start, "no table's name follows INSERT or REPLACE")));
             }
             Ok(None) => return self.skip(lexer, start),
             Err(odd) => return self.doubt(start, odd),
@@ -409,7 +423,9 @@ impl Walk<'_> {
                 return self.skip(lexer, start);
             }
             Resolved::Missing => {
-                return Err(Box::new(self.unreadable(start, "its table is not there; try again once it is")));
+                let name = self.names(head.table).map(|name| format!("{name}: ")).unwrap_or_default();
+                let why = format!("{name}the table does not exist; create the table, and try again");
+                return Err(Box::new(self.server_first(start, Refusal::new(why))));
             }
             Resolved::ServerFirst(why) => return Err(Box::new(self.server_first(start, Refusal::new(why)))),
         };
@@ -418,7 +434,7 @@ impl Walk<'_> {
             return self.cut(AFTER_OPAQUE);
         }
         let Some(table) = name::decode(self.text, head.table.last, self.dialect.charset) else {
-            return Err(Box::new(self.unreadable(start, "its table's name cannot be read")));
+            return Err(Box::new(self.unreadable_into(&target, start, "the table's name")));
         };
         let context = self.insert_context(nth, &target, head, &table);
         let mut ahead = lexer.clone();
@@ -429,22 +445,23 @@ impl Walk<'_> {
                     self.alone(ahead.position())?;
                 }
                 if semicolon && !self.several && !is_end(&mut ahead) {
-                    return Err(Box::new(self.unreadable(start, "something follows its semicolon")));
+                    let what = "text after the semicolon";
+                    return Err(Box::new(self.unreadable_into(&target, start, what)));
                 }
                 *lexer = ahead;
                 self.add(plan, start, lexer.position())?;
                 Ok(semicolon && self.several)
             }
-            Err(stop) => Err(Box::new(self.stopped(stop, head.table, start))),
+            Err(stop) => Err(Box::new(self.stopped(stop, &target, head.table, start))),
         }
     }
 
-    fn stopped(&self, stop: Stop, table: Path, start: u32) -> Planned {
+    fn stopped(&self, stop: Stop, target: &Target, table: Path, start: u32) -> Planned {
         match stop {
-            Stop::Refused(why) => Planned::Refused(Refusal::new(why)),
-            Stop::Unreadable(what) => self.unreadable(start, &what),
-            Stop::Stale(what) => {
-                let planned = self.unreadable(start, &what);
+            Stop::Refused(why) => Planned::Refused(Refusal::new(target.at(why))),
+            Stop::Unreadable(what) => self.unreadable_into(target, start, what),
+            Stop::Stale(why) => {
+                let planned = self.server_first(start, Refusal::new(target.at(why)));
                 match (planned, self.names(table)) {
                     (Planned::Unreadable(unreadable), Some(table)) => Planned::Stale { table, unreadable },
                     (other, _) => other,

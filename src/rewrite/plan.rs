@@ -214,7 +214,7 @@ pub enum NewRows {
 /// an id of ours are new, nothing would tell.
 pub(super) fn moves_ids(column: &str) -> String {
     format!(
-        "ON DUPLICATE KEY UPDATE of several rows assigns {column}, so that new rows cannot be told from old ones; leave \
+        "ON DUPLICATE KEY UPDATE of several rows assigns {column}, and Rowstamp cannot tell new rows from old ones; leave \
          {column} out of its list, or insert the rows one by one"
     )
 }

@@ -46,11 +46,11 @@ impl InsertPlan {
         let mut hidden = Vec::new();
         let put = |out: &mut Vec<u8>, edit: &Edit, id| self.put_param(out, edit, id, &mut hidden);
         let end = put_edits(self, text, 0, &mut out, put)?
-            .ok_or_else(|| Refusal::new("its ids do not fit its text; send it as text"))?;
+            .ok_or_else(|| self.refused("the ids do not fit the text; send the statement as text"))?;
         out.extend_from_slice(text.get(end..).unwrap_or_default());
         let params = self.params as usize + hidden.len();
         let (Ok(client_params), true) = (u16::try_from(self.params), params <= PARAMS_MAX) else {
-            return Err(no_room());
+            return Err(self.no_room());
         };
         Ok(PreparedText {
             text: out,
@@ -95,8 +95,8 @@ impl InsertPlan {
             IdForm::Warned => out.extend_from_slice(b"CONCAT(?,'x')"),
             IdForm::AfterWrapper => {
                 let Some(above) = self.target.spacing.offset(u64::from(id.nth)) else {
-                    return Err(Refusal::new(
-                        "the generator's ids are too far apart for so many rows; insert fewer rows",
+                    return Err(self.refused(
+                        "the generator's ids are too far apart for so many rows; insert fewer rows at a time",
                     ));
                 };
                 out.extend_from_slice(b"LAST_INSERT_ID()+");
@@ -105,13 +105,22 @@ impl InsertPlan {
             }
         }
         let index = edit.params_before as usize + hidden.len();
-        let index = u16::try_from(index).ok().filter(|&i| usize::from(i) < PARAMS_MAX).ok_or_else(no_room)?;
+        let index = u16::try_from(index)
+            .ok()
+            .filter(|&i| usize::from(i) < PARAMS_MAX)
+            .ok_or_else(|| self.no_room())?;
         let is_whole = matches!(id.form, IdForm::Literal | IdForm::Variable);
         hidden.push(HiddenParam { index, row: id.row, is_whole });
         Ok(())
     }
-}
 
-fn no_room() -> Refusal {
-    Refusal::new("65,535 placeholders leave no room for the id's own; prepare fewer rows at a time")
+    fn no_room(&self) -> Refusal {
+        self.refused(
+            "the rows and their ids need more than 65,535 placeholders; prepare fewer rows at a time",
+        )
+    }
+
+    fn refused(&self, why: &str) -> Refusal {
+        Refusal::new(self.target.at(why))
+    }
 }

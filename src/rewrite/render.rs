@@ -11,18 +11,18 @@ use crate::rewrite::plan::{InsertPlan, Need, Plan, Planned};
 /// What would be sent, with `<id 1 of shop.orders>` where ids would stand, or why nothing would.
 pub fn describe(text: &[u8], planned: &Planned) -> String {
     match planned {
-        Planned::Untouched(_) => "forwarded as it came: no INSERT into a ruled table\n".to_owned(),
+        Planned::Untouched(_) => "sent unchanged: no INSERT into a table with a rule\n".to_owned(),
         Planned::Needs(need) => needed(need),
-        Planned::Cut(at) => format!("sent in two packets, cut before byte {at}\n"),
+        Planned::Cut(at) => format!("sent in two packets; the second begins at byte {at}\n"),
         Planned::Stale { table, unreadable } => {
-            format!("does not fit the columns of {table} as they are known\n{}\n", unreadable.refusal)
+            format!("does not fit the known columns of {table}\n{}\n", unreadable.refusal)
         }
         Planned::Fails(_) => "fails with the server's error\n".to_owned(),
-        Planned::Away(why) => format!("no id now (1467)\n{why}\n"),
+        Planned::Away(why) => format!("no id at this time (1467)\n{why}\n"),
         Planned::Refused(refusal) => format!("refused (1235)\n{refusal}\n"),
         Planned::Unreadable(unreadable) => {
             format!(
-                "shown to the server, and refused (1235) if it has no error of its own\n{}\n",
+                "shown to the server, and refused (1235) if the server has no error for it\n{}\n",
                 unreadable.refusal
             )
         }
@@ -32,13 +32,13 @@ pub fn describe(text: &[u8], planned: &Planned) -> String {
 
 fn needed(need: &Need) -> String {
     match need {
-        Need::Table(name) => format!("the columns of {name} are needed\n"),
+        Need::Table(name) => format!("Rowstamp must know the columns of {name} first\n"),
         Need::Temporary(name) => {
-            format!("the server is asked whether a temporary table hides {name}\n")
+            format!("Rowstamp asks the server whether a temporary table hides {name}\n")
         }
-        Need::Settings => "the session's settings are read again\n".to_owned(),
+        Need::Settings => "Rowstamp reads the session's settings again\n".to_owned(),
         Need::Value { question } => {
-            format!("the server is asked first: {}\n", String::from_utf8_lossy(question))
+            format!("Rowstamp asks the server first: {}\n", String::from_utf8_lossy(question))
         }
     }
 }
@@ -54,14 +54,14 @@ fn rewritten(text: &[u8], plan: &Plan) -> String {
         // Writing to a String cannot fail.
         let _ = writeln!(
             out,
-            "statement {}: {}.{}.{}, {} rows, {} ids of {}: {}",
+            "statement {}: {}.{}.{}, rows: {}, ids of {}: {}; {}",
             insert.statement + 1,
             rule.schema,
             rule.table,
             rule.column,
             insert.rows,
-            insert.ids,
             rule.generator,
+            insert.ids,
             style(insert)
         );
     }
@@ -73,28 +73,28 @@ fn staged(text: &[u8], insert: &InsertPlan, stage: &Stage) -> String {
     let rule = &insert.target.rule;
     let sent = stage.describe(text, &insert.target);
     format!(
-        "{}\nstatement {}: {}.{}.{}, by way of a temporary table: as many ids of {} as it has rows{}\n",
+        "{}\nstatement {}: {}.{}.{}, through a temporary table: one id of {} for each row{}\n",
         String::from_utf8_lossy(&sent),
         insert.statement + 1,
         rule.schema,
         rule.table,
         rule.column,
         rule.generator,
-        if stage.brings_ids() { " without one" } else { "" }
+        if stage.brings_ids() { " without an id" } else { "" }
     )
 }
 
 fn style(insert: &InsertPlan) -> &'static str {
     match insert.style {
-        _ if insert.is_named => "decided when it is executed",
-        _ if insert.ids == 0 && insert.id_params.is_empty() => "every id is the client's own",
-        _ if insert.ids == 0 => "decided when it is executed",
+        _ if insert.is_named => "decided at EXECUTE",
+        _ if insert.ids == 0 && insert.id_params.is_empty() => "the client wrote every id",
+        _ if insert.ids == 0 => "decided at each execution",
         Style::Wrapped => "LAST_INSERT_ID() and the OK packet hold the first",
-        Style::Literal => "the OK packet is patched, LAST_INSERT_ID() follows",
+        Style::Literal => "Rowstamp puts the first into the OK packet, then into LAST_INSERT_ID()",
         Style::OdkuOne | Style::OdkuLiteral => {
-            "LAST_INSERT_ID() and the OK packet hold the inserted or updated row's"
+            "LAST_INSERT_ID() and the OK packet hold the id of the inserted or updated row"
         }
-        Style::OdkuNative => "the server's own AUTO_INCREMENT reports it",
+        Style::OdkuNative => "the server reports the id, by its AUTO_INCREMENT",
     }
 }
 

@@ -15,7 +15,7 @@ use crate::table_name::TableName;
 pub const STEPS_MAX: usize = 32;
 
 /// Where its table is too far away.
-pub const TOO_MANY: &str = "it is a view of too many views";
+pub const TOO_MANY: &str = "there are too many views between this view and the table";
 
 /// A view on the way to its table.
 #[derive(Debug)]
@@ -36,11 +36,12 @@ impl ViewChain {
     /// followed.
     pub fn step(&mut self, definition: &str) -> Result<TableName, &'static str> {
         if definition.is_empty() {
-            return Err("the control account may not see its definition (SHOW VIEW)");
+            return Err("the control account may not see the view's definition (GRANT SHOW VIEW)");
         }
-        let definition = Definition::parse(definition).ok_or("it is not one of a single table")?;
+        let definition =
+            Definition::parse(definition).ok_or("the view does not select from a single table")?;
         if definition.columns.len() != self.names.columns.len() {
-            return Err("its columns are not those of its definition");
+            return Err("the view's columns are not those of its definition");
         }
         for column in &mut self.columns {
             let place = column
@@ -65,7 +66,7 @@ impl ViewChain {
         let (Some((place, _)), None) = (ids.next(), ids.next()) else {
             let (base_schema, table) = (&rule.schema, &base.table);
             return Lookup::ServerFirst(format!(
-                "{schema}.{name} is a view of {base_schema}.{table} that does not show column {} just once; INSERT into \
+                "{schema}.{name}: this view of {base_schema}.{table} does not show column {} exactly once; INSERT into \
                  {base_schema}.{table}",
                 rule.column
             ));
@@ -89,6 +90,6 @@ impl ViewChain {
 /// The meaning of a view that may or may not insert into a ruled table.
 pub fn unclear((schema, name): (&str, &str), why: &str) -> Lookup {
     Lookup::ServerFirst(format!(
-        "{schema}.{name} is a view that may insert into a ruled table, and {why}; INSERT into the table itself"
+        "{schema}.{name}: this view may insert into a table with a rule, and {why}; INSERT into the table itself"
     ))
 }

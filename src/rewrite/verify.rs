@@ -83,7 +83,7 @@ pub fn second_opinion(
         return Opinion::NotVerified;
     };
     let Some(after) = read(after, dialect, CHAIN_MAX + OURS_MAX) else {
-        return Opinion::Differs(Difference("the second parser cannot read what was made of it"));
+        return Opinion::Differs(Difference("the second parser cannot read the rewritten text"));
     };
     match compare(plan, dialect, &before.statements, after.statements, written) {
         Ok(true) => Opinion::Agrees,
@@ -135,7 +135,7 @@ fn compare(
     written: Written<'_>,
 ) -> Result<bool, Difference> {
     if before.len() != after.len() {
-        return Err(Difference("it has become another number of statements"));
+        return Err(Difference("the number of statements has changed"));
     }
     let mut ranges = match written {
         Written::Ids(ranges) => Some(ranges.iter()),
@@ -147,10 +147,10 @@ fn compare(
         if *before == after {
             continue;
         }
-        let insert = inserts.next().ok_or(Difference("a statement has changed that gets no id"))?;
+        let insert = inserts.next().ok_or(Difference("a statement that gets no id has changed"))?;
         let range = match &mut ranges {
             Some(ranges) if insert.ids > 0 => {
-                Some(ranges.next().ok_or(Difference("it has fewer ids than rows"))?)
+                Some(ranges.next().ok_or(Difference("there are fewer ids than rows"))?)
             }
             _ => None,
         };
@@ -158,7 +158,7 @@ fn compare(
         is_judged &= tree::compare(insert, range, zero_is_value, before, after)?;
     }
     match inserts.next() {
-        Some(_) => Err(Difference("an INSERT is without its id")),
+        Some(_) => Err(Difference("an INSERT has no id")),
         None => Ok(is_judged),
     }
 }

@@ -34,7 +34,7 @@ impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.how {
             How::Added(keys) => write!(f, "{} is new: {}", self.what, keys.join(", ")),
-            How::Removed => write!(f, "{} is gone", self.what),
+            How::Removed => write!(f, "{} is removed from the rules", self.what),
             How::Changed(keys) => write!(f, "{} has changed: {}", self.what, keys.join(", ")),
         }
     }
@@ -191,7 +191,7 @@ mod tests {
                 "table s.t is new: column id, generator s.g, explicit advance, insert_id session, mode on, unavailable refuse, collide raise",
             ],
         );
-        check(&both, "", &["generator s.g is gone", "table s.t is gone"]);
+        check(&both, "", &["generator s.g is removed from the rules", "table s.t is removed from the rules"]);
         check(
             &both,
             &format!("{G}batch = 500\nmax = 9000\n{T}explicit = \"reject\"\nmode = \"off\"\n"),
@@ -206,7 +206,7 @@ mod tests {
             &both,
             &both.replace("tables.t", "tables.u"),
             &[
-                "table s.t is gone",
+                "table s.t is removed from the rules",
                 "table s.u is new: column id, generator s.g, explicit advance, insert_id session, mode on, unavailable refuse, collide raise",
             ],
         );

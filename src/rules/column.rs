@@ -64,8 +64,8 @@ impl Rule {
         let Rule { schema, generator, origin, .. } = self;
         let chars = generator.name.chars().count();
         format!(
-            "the generator of {schema}.{table} would be {generator} (rule at {origin}), a name of {chars} characters, and {NAME_CHARS_MAX} are \
-             the most; give the table a rule of its own, or write a shorter template"
+            "the generator of {schema}.{table} would be {generator} (rule at {origin}); this name has {chars} characters, and \
+             {NAME_CHARS_MAX} is the maximum; write a rule for this table alone, or a shorter template"
         )
     }
 
@@ -73,13 +73,13 @@ impl Rule {
         let Rule { schema, column, origin, .. } = self;
         if let Some(ColumnShape { name, data_type, .. }) = found {
             return format!(
-                "column {name} of {schema}.{table} is of type {data_type}, which holds no ids (rule at {origin}); take the rule away"
+                "column {name} of {schema}.{table} has type {data_type}, which cannot hold ids (rule at {origin}); remove the rule"
             );
         }
         if self.is_auto() {
             return format!(
                 "table {schema}.{table} has no AUTO_INCREMENT column, and no primary key that is one integer (rule at \
-                 {origin}); name the rule's column"
+                 {origin}); write the name of a column in the rule"
             );
         }
         format!("table {schema}.{table} has no column {column} (rule at {origin}); correct the rule's column")
@@ -149,7 +149,7 @@ mod tests {
         check(("t", "auto"), &["a int", "auto int"], none);
         check(("t", "AUTO"), &["auto int"], "AUTO");
         check(("*", "auto"), &[], "-");
-        check(("t", "id"), &["id uuid*"], "column id of s.t is of type uuid, which holds no ids");
+        check(("t", "id"), &["id uuid*"], "column id of s.t has type uuid, which cannot hold ids");
         for other in [
             "id uuid*",
             "id inet6*",

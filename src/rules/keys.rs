@@ -13,21 +13,21 @@ use crate::ids::layout::presets::Preset;
 use crate::ids::sequence::Seed;
 use crate::toml_file::{Interval, UtcTime};
 
-/// A rules file: which tables of one schema, or of several alike, are filled, and by which generators.
+/// A rules file: which tables of one or several databases get ids, and from which generators.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RulesFile {
-    /// The database of this file's tables and generators, or a pattern of databases, with `*` and `?` as in names of tables. It or
-    /// `schemas` is required.
+    /// The database of this file's tables and generators, or a pattern of databases, with `*` and `?` as in names of tables. This key
+    /// or `schemas` is required.
     #[schemars(example = &"shop", length(min = 1))]
     pub schema: Option<String>,
-    /// Several databases, or patterns: the file stands for one like it for each, with generators of its own. A generator of another file, by
-    /// "schema.name", is one for all.
+    /// Several databases, or patterns: the file applies to each of them. Each database has its own generators; "schema.name" names a
+    /// generator of another file, which all databases share.
     #[schemars(example = ["shop_0", "shop_1"])]
     pub schemas: Vec<String>,
-    /// By name. Names are made of letters, digits, `_` and `-`. "{table}" in one makes it one for each table that draws from it.
+    /// By name. A name has letters, digits, `_` and `-`. With "{table}" in the name, each table that uses it gets its own generator.
     pub generators: BTreeMap<String, Generator>,
-    /// By name; `*` stands for any run of characters, `?` for one. An exact name beats a pattern.
+    /// By name; `*` stands for any number of characters, `?` for one. An exact name beats a pattern.
     pub tables: BTreeMap<String, Table>,
 }
 
@@ -39,39 +39,39 @@ pub struct Generator {
     /// "sequence": 1, 2, 3, ...; "timestamp": time, node and a number within the tick.
     #[schemars(example = &"sequence")]
     pub kind: Option<Kind>,
-    /// sequence: the first id, where nothing else says more.
+    /// sequence: the first id; with seed = "tables" only if the tables have no higher ids.
     #[schemars(range(min = 1))]
     pub start: u64,
-    /// sequence: distance from one id to the next.
+    /// sequence: the distance from one id to the next.
     pub step: NonZeroU64,
-    /// sequence: ids leave this remainder when divided by step.
+    /// sequence: the remainder of each id when divided by step.
     pub offset: u64,
-    /// sequence: ids that one store write reserves; "auto": 10 minutes of demand.
+    /// sequence: how many ids one write to the store reserves; "auto": the demand of 10 minutes.
     pub batch: BatchKey,
-    /// sequence: the next batch is reserved when this share of one is left.
+    /// sequence: when this share of a batch is left, the next batch is reserved.
     #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
     pub low_water: f64,
-    /// sequence: the last id; default: the most that all its columns hold; of BIGINT UNSIGNED 2^64 - 2^48 - 1.
+    /// sequence: the last id; default: the highest value that all columns of the generator can hold; for BIGINT UNSIGNED 2^64 - 2^48 - 1.
     #[schemars(example = 2_147_483_647, range(min = 1))]
     pub max: Option<u64>,
-    /// sequence: where it starts when it is first created; "tables": above MAX(id) and the AUTO_INCREMENT counter of each of
-    /// its tables; "none": at start.
+    /// sequence: where a new sequence starts; "tables": above MAX(id) and the AUTO_INCREMENT counter of each of its tables; "none":
+    /// at start.
     pub seed: Seed,
-    /// sequence: "leased": each proxy has ranges of its own ("global", ascending over all proxies: not in this version).
+    /// sequence: "leased": each proxy has its own ranges of ids. ("global", ids that ascend over all proxies, is not in this version.)
     pub order: Order,
-    /// Applications draw ids from it by calls in their SQL: NEXTVAL(name), NEXT VALUE FOR name, ROWSTAMP_TAKE(name, n).
+    /// true: applications can draw ids by calls in their SQL: NEXTVAL(name), NEXT VALUE FOR name, ROWSTAMP_TAKE(name, n).
     pub sql: bool,
-    /// timestamp, required: where the fields of an id lie; a preset's name, or a table of your own (see above).
+    /// timestamp, required: which bits of an id are the time, the node and the sequence; the name of a preset, or a table (see above).
     #[schemars(example = &"snowflake")]
     pub layout: Option<LayoutKey>,
-    /// timestamp: what stands in the node field of this proxy's ids, or "auto": the lowest that is free.
+    /// timestamp: the node in the ids of this proxy; "auto": the lowest free node.
     pub node: NodeKey,
-    /// timestamp: how far ahead time is reserved, and so how long the store may be away; 1s to 1day.
+    /// timestamp: how far ahead time is reserved; for so long the store may be away; 1s to 1day.
     pub advance: Interval,
-    /// timestamp: how far ids that a tick has no room for may run ahead of the clock; default: as far as it takes.
+    /// timestamp: how far ids may run ahead of the clock if a tick has no room for them; default: no limit.
     #[schemars(example = &"10s")]
     pub max_ahead: Option<Interval>,
-    /// timestamp: a leap of the clock that is not followed.
+    /// timestamp: if the clock leaps forward by more than this, ids do not follow the clock.
     pub max_forward: Interval,
 }
 
@@ -102,11 +102,11 @@ impl Default for Generator {
 pub enum Kind {
     /// 1, 2, 3, ...
     Sequence,
-    /// Time, node and a number within the tick in one number.
+    /// Time, node and a number within the tick, in one number.
     Timestamp,
 }
 
-/// The one word of a key that is else a number.
+/// The word "auto", for a key that is otherwise a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Auto {
@@ -157,17 +157,17 @@ impl JsonSchema for PresetName {
     }
 }
 
-/// A layout of one's own.
+/// A layout of your own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("required" = ["epoch", "fields"]))]
 pub struct LayoutTable {
-    /// Where time begins, in UTC, or in milliseconds since 1970.
+    /// Where the time of the ids begins: a time in UTC, or milliseconds since 1970.
     #[schemars(example = &"2026-01-01T00:00:00Z")]
     pub epoch: Option<EpochKey>,
-    /// How long ids have the same timestamp, in whole microseconds.
+    /// How long ids have the same timestamp: a whole number of microseconds.
     pub tick: Interval,
-    /// From high to low.
+    /// The fields, from the highest bits to the lowest.
     pub fields: Vec<FieldKey>,
 }
 
@@ -193,12 +193,12 @@ pub struct FieldKey {
     pub field: Option<FieldKind>,
     #[schemars(example = 41, range(min = 1, max = 63))]
     pub bits: Option<u32>,
-    /// Its lowest bit; default: right above the next field of the list.
+    /// The lowest bit of the field; default: right above the next field of the list.
     #[schemars(range(max = 62))]
     pub shift: Option<u32>,
-    /// constant: what it always is.
+    /// constant: the value.
     pub value: Option<u64>,
-    /// sequence: each tick starts at random below it.
+    /// sequence: each tick starts at a random number below this one.
     #[schemars(range(min = 1))]
     pub random_start: Option<u64>,
 }
@@ -210,9 +210,9 @@ pub enum FieldKind {
     Timestamp,
     /// Which proxy made the id.
     Node,
-    /// Which of the tick's ids it is.
+    /// The number of the id within its tick.
     Sequence,
-    /// Always the same.
+    /// A constant value.
     Constant,
     /// Always zero.
     Padding,
@@ -221,34 +221,36 @@ pub enum FieldKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
-    /// Each proxy has its own ranges: unique, and ascending on each proxy.
+    /// Each proxy has its own ranges: ids are unique, and ascend on each proxy.
     Leased,
-    /// Ascending over all proxies (not in this version).
+    /// Ids ascend over all proxies (not in this version).
     Global,
 }
 
-/// A table's column, or that of all tables that a pattern matches.
+/// The rule of a table, or of all tables that a pattern matches.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("required" = ["column", "generator"]))]
 pub struct Table {
-    /// The column that is filled; "auto": the table's AUTO_INCREMENT column, else the one integer that is its primary key.
+    /// The id column; "auto": the table's AUTO_INCREMENT column, or, if it has none, the integer column that is its primary key.
     #[schemars(example = &"id", length(min = 1))]
     pub column: Option<String>,
-    /// "name" in this file's schema, or "schema.name"; for patterns a template, "{table}" or "{schema}.{table}": a generator for each table.
+    /// "name" in the schema of this file, or "schema.name"; "{table}" or "{schema}.{table}": one generator for each table.
     #[schemars(example = &"orders", length(min = 1))]
     pub generator: Option<String>,
-    /// Ids that the client writes itself: "keep", the default for a timestamp generator, stores them; "advance", the default for
-    /// a sequence, also goes on above them; "reject" refuses them.
+    /// What happens to ids that the client writes itself. "keep", the default for a timestamp generator: they are stored; "advance",
+    /// the default for a sequence: they are stored, and the generator continues above them; "reject": the statement is refused.
     #[schemars(example = &"advance")]
     pub explicit: Option<Explicit>,
-    /// Who learns the id: "session": the client and LAST_INSERT_ID(); "packet": the client only.
+    /// Where the new id is visible: "session": in the answer to the client and in LAST_INSERT_ID(); "packet": only in the answer.
     pub insert_id: InsertId,
-    /// "on"; "shadow": what would become of each statement is counted and logged, and all go on as they came; "off": as if the rule were not there.
+    /// "on": tables get ids; "shadow": Rowstamp counts and logs what it would do, and every statement goes to the server as it came; "off": as
+    /// if there were no rule.
     pub mode: Mode,
-    /// What happens when there is no id to be had (the store is away, a clock or a lock is lost): "refuse" with 1467, or "native": the server numbers the rows, where the table keeps its AUTO_INCREMENT.
+    /// What happens if there is no id (the store is away, or a clock or a lock is lost): "refuse": the statement fails with error 1467; "native":
+    /// the server numbers the rows, if the table still has AUTO_INCREMENT.
     pub unavailable: Unavailable,
-    /// When a generated id is in the table already, because somebody inserts past Rowstamp (error 1062, which the client gets): "raise", log
-    /// and count it and go on above the table's ids, once a second at most; "report", log and count it.
+    /// What happens if a generated id is in the table already, because other clients insert without Rowstamp (the client gets error 1062). "raise": log
+    /// and count the error, and continue above the table's ids, at most once a second; "report": log and count the error.
     pub collide: Collide,
 }

@@ -18,12 +18,12 @@ pub fn short_lived(rules: &RuleSet, now: Moment) -> Vec<Finding> {
         let (epoch, end) = (layout.epoch(), layout.end());
         let left = Duration::from_micros(end.micros().saturating_sub(now.micros()));
         let text = if epoch > now {
-            format!("its epoch, {epoch}, is still to come; write one that has passed")
+            format!("its epoch, {epoch}, is in the future; write an epoch in the past")
         } else if left < LIFE_MIN {
-            let when = if left.is_zero() { "ran out on" } else { "will run out on" };
+            let when = if left.is_zero() { "ended on" } else { "will end on" };
             format!(
-                "{when} {end}, and a layout must last 5 years; write one of your own with a later epoch or a longer \
-                 timestamp"
+                "{when} {end}, and a layout must last for 5 more years; write a layout of your own with a later epoch or a \
+                 longer timestamp"
             )
         } else {
             return None;

@@ -34,12 +34,12 @@ impl Count {
                 GENERATORS_MAX,
                 "let tables share generators",
             ),
-            ("tables", self.tables, of_file.tables, TABLES_MAX, "name tables by a pattern"),
+            ("tables", self.tables, of_file.tables, TABLES_MAX, "write patterns of tables"),
         ];
         let (what, count, here, max, remedy) = rows.into_iter().find(|(_, count, _, max, _)| count > max)?;
         let text = format!(
-            "has {here} {what}, with the files before it {count}, and {max} are the most of a rules folder; {remedy}, or give some to \
-             another proxy"
+            "too many {what}: {here} in this file, {count} with the files before it, and the maximum of a rules folder is {max}; \
+             {remedy}, or let another proxy serve some of the tables"
         );
         Some(Finding::error(file, None, None, text))
     }
@@ -124,12 +124,14 @@ mod tests {
     fn a_folder_of_rules_has_limits() {
         check(&[("a.toml", generators(10_000))], "fine");
         let expect = format!(
-            "a.toml: has 100000 generators, with the files before it 100000, and {GENERATORS_MAX} are the most"
+            "a.toml: too many generators: 100000 in this file, 100000 with the files before it, and the maximum of a rules folder is {GENERATORS_MAX};"
         );
         check(&[("a.toml", generators(100_000))], &expect);
         let second = generators(1).replace("shop", "other");
-        let expect =
-            format!("b.toml: has 1 generators, with the files before it {}, and", GENERATORS_MAX + 1);
+        let expect = format!(
+            "b.toml: too many generators: 1 in this file, {} with the files before it,",
+            GENERATORS_MAX + 1
+        );
         check(&[("a.toml", generators(GENERATORS_MAX)), ("b.toml", second)], &expect);
         // Without headers.
         let mut inline = "schema = \"shop\"\ntables = {".to_owned();
@@ -137,11 +139,11 @@ mod tests {
             write!(inline, "t{n}={{column=\"id\",generator=\"g\"}},").unwrap();
         }
         let inline = inline.trim_end_matches(',').to_owned() + "}\n[generators.g]\nkind = \"sequence\"\n";
-        check(&[("a.toml", inline)], &format!("has {} tables", TABLES_MAX + 1));
+        check(&[("a.toml", inline)], &format!("too many tables: {} in this file,", TABLES_MAX + 1));
         // A rule for each of several databases.
         let schemas: Vec<_> = (0..1_000).map(|n| format!("\"s{n}\"")).collect();
         let several = format!("schemas = [{}]\n", schemas.join(","));
         let of_many = generators(21).replace("schema = \"shop\"\n", &several);
-        check(&[("a.toml", of_many)], "has 21000 generators");
+        check(&[("a.toml", of_many)], "too many generators: 21000 in this file,");
     }
 }

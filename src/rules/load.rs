@@ -29,7 +29,10 @@ pub fn load(folder: &Path) -> Result<(RuleSet, Findings), Findings> {
         Vec::new()
     });
     if files.is_empty() && !findings.has_errors() {
-        let text = concat!("has no *.toml: no table gets ids; write one: ", crate::book::page!("rules"));
+        let text = concat!(
+            "has no *.toml file, so no table gets ids; write a rules file: ",
+            crate::book::page!("rules")
+        );
         let error = Finding::error(folder, None, None, text);
         findings.push(Finding { severity: Severity::Warning, ..error });
     }
@@ -42,7 +45,7 @@ pub fn load(folder: &Path) -> Result<(RuleSet, Findings), Findings> {
 /// Sorted, so that findings and ties come in the same order everywhere.
 pub(super) fn files_of(folder: &Path) -> Result<Vec<PathBuf>, String> {
     let cannot =
-        |error: std::io::Error| format!("cannot be read: {error}; make the folder, or fix rules.path");
+        |error: std::io::Error| format!("cannot be read: {error}; create the folder, or correct rules.path");
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).map_err(cannot)? {
         let path = entry.map_err(cannot)?.path();
@@ -117,8 +120,7 @@ impl Link<'_> {
                 let kind = spec::kind(source, &key, &name, generator, findings);
                 if let Some(first) = self.generators.get(&place) {
                     let first = &first.origin;
-                    let text =
-                        format!("{name} is defined at {first} already; rename one of them, or remove it");
+                    let text = format!("{name} is defined at {first} already; rename or remove one of them");
                     self.findings.push(source.error(&key, text));
                     continue;
                 }
@@ -127,7 +129,7 @@ impl Link<'_> {
                     [&name.schema, &name.name].iter().any(|part| template::literal(part) != **part);
                 if sql && is_template && nth == 0 {
                     let text = format!(
-                        "{name} stands for generators that are made for tables, which no call in SQL names; define one with a name of its own, or leave sql out"
+                        "{name} stands for several generators, and calls in SQL cannot name these; define a generator with one name, or remove sql"
                     );
                     self.findings.push(source.error(&join(&key, "sql"), text));
                 }
@@ -174,7 +176,7 @@ impl Link<'_> {
                 match self.rules.get(&place) {
                     Some(first) => {
                         let first = &first.origin;
-                        let text = format!("{schema}.{name} has a rule at {first} already; keep one of them");
+                        let text = format!("{schema}.{name} has a rule at {first} already; keep one rule");
                         self.findings.push(source.error(&key, text));
                     }
                     None => drop(self.rules.insert(place, rule)),
@@ -254,7 +256,7 @@ impl Link<'_> {
                 continue;
             }
             let key = join("generators", &name.name);
-            let error = Finding::error(file, Some(*line), Some(&key), "no table draws from it");
+            let error = Finding::error(file, Some(*line), Some(&key), "no table uses this generator");
             self.findings.push(Finding { severity: Severity::Warning, ..error });
         }
     }

@@ -39,26 +39,26 @@ impl fmt::Display for Origin {
     }
 }
 
-/// What becomes of ids that the client writes itself.
+/// What happens to ids that the client writes itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Explicit {
     /// Stored as written.
     Keep,
-    /// Stored as written, after the generator's bound was raised past it.
+    /// Stored as written; the generator continues above them.
     Advance,
-    /// Refused with 1235.
+    /// The statement fails with error 1235.
     Reject,
 }
 
-/// Who learns the id that a statement got.
+/// Where the id of a statement is visible.
 #[derive(Debug, Clone, Default, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum InsertId {
-    /// The OK packet and `LAST_INSERT_ID()`.
+    /// In the OK packet and in `LAST_INSERT_ID()`.
     #[default]
     Session,
-    /// The OK packet only.
+    /// Only in the OK packet.
     Packet,
 }
 
@@ -68,31 +68,31 @@ pub enum Mode {
     /// Ids are filled in.
     #[default]
     On,
-    /// Planned and counted; the statement goes on as it came.
+    /// Rowstamp counts what it would do; the statement goes to the server as it came.
     Shadow,
-    /// As if the rule were not there; its table is still known by it.
+    /// As if there were no rule; a pattern does not apply to the table.
     Off,
 }
 
-/// What becomes of a statement for which there is no id.
+/// What happens to a statement for which there is no id.
 #[derive(Debug, Clone, Default, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Unavailable {
-    /// 1467.
+    /// The statement fails with error 1467.
     #[default]
     Refuse,
-    /// The statement goes on as it came: the table keeps its AUTO_INCREMENT.
+    /// The statement goes to the server as it came, and the AUTO_INCREMENT of the table numbers the rows.
     Native,
 }
 
-/// What comes of a generated id that is in the table already (error 1062).
+/// What happens if a generated id is in the table already (error 1062).
 #[derive(Debug, Clone, Default, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Collide {
-    /// It is logged and counted, and the generator goes on above the table's ids.
+    /// The error is logged and counted, and the generator continues above the table's ids.
     #[default]
     Raise,
-    /// It is logged and counted.
+    /// The error is logged and counted.
     Report,
 }
 

@@ -17,7 +17,7 @@ pub fn is_of_the_server(schema: &str) -> bool {
 /// A table that two rules claim, so that neither may fill it.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error(
-    "table {table} has two rules, {:?} ({}) and {:?} ({}): give the table one of its own, by its exact name",
+    "table {table} has two rules, {:?} ({}) and {:?} ({}): write one rule with the exact name of the table",
     self.claims()[0], first.origin, self.claims()[1], second.origin
 )]
 pub struct Ambiguous {
@@ -352,7 +352,7 @@ pub(crate) mod tests {
         assert_eq!(
             error,
             "table shop.order_x_log has two rules, \"order_*\" (rules/shop.toml:7) and \"*_log\" \
-             (rules/shop.toml:7): give the table one of its own, by its exact name"
+             (rules/shop.toml:7): write one rule with the exact name of the table"
         );
     }
 

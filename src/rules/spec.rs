@@ -28,8 +28,8 @@ pub(super) fn kind(
     };
     match generator.kind? {
         Kind::Timestamp if generator.order == Order::Global => {
-            let text = "\"global\" is for sequences: ids of a timestamp generator ascend on each proxy, not over all of \
-                        them; remove it";
+            let text = "\"global\" is for sequences: ids of a timestamp generator ascend on each proxy, not over all \
+                        proxies; remove order";
             findings.push(source.error(&of("order"), text));
             None
         }
@@ -82,7 +82,7 @@ fn no_name(name: &str) -> Option<String> {
     }
     let plain = literal(name);
     let is_wrong = name.is_empty() || plain.chars().count() > NAME_CHARS_MAX || !plain.chars().all(is_plain);
-    is_wrong.then(|| "is no name for a generator; write up to 64 letters, digits, _ and -".to_owned())
+    is_wrong.then(|| "is not a valid name of a generator; write up to 64 letters, digits, _ and -".to_owned())
 }
 
 /// A table's header in a file.
@@ -99,7 +99,10 @@ fn no_id(sequence: &SequenceSpec) -> Option<String> {
     let gap = (u128::from(remainder) + u128::from(step) - u128::from(start % step)) % u128::from(step);
     let first = u128::from(start) + gap;
     (first > u128::from(max)).then(|| {
-        format!("leaves no id: the first from start = {start} by step and offset is {first}, above {max}")
+        format!(
+            "leaves no id: the first id by start = {start}, step and offset is {first}, above the last id, {max}; correct start, \
+             step, offset or max"
+        )
     })
 }
 
@@ -109,7 +112,7 @@ pub(super) fn schemas<'a>(source: &'a Source<RulesFile>, findings: &mut Findings
     let mut wrong = |key: &str, text: String| findings.push(source.error(key, text));
     let several = source.is_written("schemas");
     if schema.is_some() && several {
-        wrong("schemas", "and schema are both there; keep one of them".to_owned());
+        wrong("schemas", "cannot be used together with schema; remove one of the two".to_owned());
         return Vec::new();
     }
     if !several && schema.is_none() {
@@ -117,13 +120,17 @@ pub(super) fn schemas<'a>(source: &'a Source<RulesFile>, findings: &mut Findings
         if !source.is_written("schema") {
             wrong(
                 "schema",
-                "is missing; write, say, schema = \"shop\", or schemas = [\"shop_0\", \"shop_1\"]".to_owned(),
+                "is missing; write, for example, schema = \"shop\", or schemas = [\"shop_0\", \"shop_1\"]"
+                    .to_owned(),
             );
         }
         return Vec::new();
     }
     if several && schemas.is_empty() {
-        wrong("schemas", "names no database; write, say, schemas = [\"shop_0\", \"shop_1\"]".to_owned());
+        wrong(
+            "schemas",
+            "names no database; write, for example, schemas = [\"shop_0\", \"shop_1\"]".to_owned(),
+        );
     }
     let mut found: Vec<&str> = Vec::new();
     for name in schema.iter().chain(schemas) {
@@ -133,10 +140,10 @@ pub(super) fn schemas<'a>(source: &'a Source<RulesFile>, findings: &mut Findings
                 "write names of databases, or patterns with * and ?: schemas = [\"shop_0\", \"crm_*\"]";
             wrong(
                 key,
-                format!("{name:?} has {why}, which stands for nothing in a database's name here; {remedy}"),
+                format!("{name:?} has {why}, which has no meaning in the name of a database here; {remedy}"),
             );
         } else if name.is_empty() || name.chars().count() > NAME_CHARS_MAX {
-            wrong(key, format!("{name:?} is no name of a database; write 1 to 64 characters"));
+            wrong(key, format!("{name:?} is not a valid name of a database; write 1 to 64 characters"));
         } else if found.contains(&name.as_str()) {
             wrong(key, format!("{name:?} is there twice; keep one"));
         } else {
@@ -154,21 +161,20 @@ fn not_meant(name: &str, signs: &[&str]) -> Option<String> {
 pub(super) fn table_errors(source: &Source<RulesFile>, key: &str, name: &str, table: &Table) -> Vec<Finding> {
     let mut found = Vec::new();
     if name.is_empty() || name.chars().count() > NAME_CHARS_MAX {
-        found.push(source.error(key, "is no name of a table; write 1 to 64 characters"));
+        found.push(source.error(key, "is not a valid name of a table; write 1 to 64 characters"));
     }
     if name.contains(['{', '}']) {
-        let text = "has a { or }: tables are named exactly, or by * and ?; write each range as patterns, \"orders_0?\"";
+        let text = "has a { or }; write exact names, or patterns with * and ?, for example \"orders_0?\"";
         found.push(source.error(key, text));
     }
     let mut plain = |part: &str, value: &Option<String>, signs: &[&str], remedy: &str| {
         if let Some((value, why)) = value.as_ref().and_then(|value| Some((value, not_meant(value, signs)?))) {
-            let text = format!("{value:?} has {why}, which stands for nothing here; {remedy}");
+            let text = format!("{value:?} has {why}, which has no meaning here; {remedy}");
             found.push(source.error(&join(key, part), text));
         }
     };
     plain("column", &table.column, &["*", "?", "{", "}"], "name the column, or write \"auto\"");
-    let remedy =
-        "name one generator, which all tables of the pattern share, or write \"{table}\" for one of each";
+    let remedy = "name one generator for all tables of the pattern, or write \"{table}\" for a generator of each table";
     plain("generator", &table.generator, &["*", "?"], remedy);
     if let Some(Err(why)) = table.generator.as_deref().map(words) {
         found.push(source.error(&join(key, "generator"), why));

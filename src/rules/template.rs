@@ -14,12 +14,12 @@ pub const NAME_CHARS_MAX: usize = 64;
 /// Whether a name has words in it that stand for a table's, or what is wrong with it.
 pub fn words(text: &str) -> Result<bool, String> {
     if text.contains("${") {
-        return Err("has a ${, and rules files take no variables; write the name itself".to_owned());
+        return Err("has a ${, but rules files cannot use variables; write the name itself".to_owned());
     }
     let rest = literal(text);
     let Some(at) = rest.find(['{', '}']) else { return Ok(rest.len() < text.len()) };
     let word = rest.get(at..).and_then(|rest| rest.split_inclusive('}').next()).unwrap_or_default();
-    Err(format!("has {word:?}, which stands for nothing here; write \"{SCHEMA}\" or \"{TABLE}\""))
+    Err(format!("has {word:?}, which has no meaning here; write \"{SCHEMA}\" or \"{TABLE}\""))
 }
 
 /// The text without its words.
@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn words_of_names() {
         let nothing = |word: &str| {
-            Err(format!("has {word:?}, which stands for nothing here; write \"{{schema}}\" or \"{{table}}\""))
+            Err(format!("has {word:?}, which has no meaning here; write \"{{schema}}\" or \"{{table}}\""))
         };
         for (text, expect) in [
             ("orders", Ok(false)),
@@ -123,7 +123,7 @@ mod tests {
             ("a{", nothing("{")),
             ("{Table}x", nothing("{Table}")),
             ("a}", nothing("}")),
-            ("${T}", Err("has a ${, and rules files take no variables; write the name itself".to_owned())),
+            ("${T}", Err("has a ${, but rules files cannot use variables; write the name itself".to_owned())),
         ] {
             assert_eq!(words(text), expect, "{text}");
         }

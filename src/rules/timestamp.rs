@@ -53,7 +53,7 @@ fn layout(
         // What does not fit has been told already.
         None if source.is_written(key) => None,
         None => {
-            let text = "is missing; write, say, layout = \"snowflake\"";
+            let text = "is missing; write, for example, layout = \"snowflake\"";
             findings.push(source.error(key, text));
             None
         }
@@ -71,7 +71,10 @@ fn own_layout(
     let tick = tick_micros(table.tick.0);
     if tick.is_none() {
         findings.push(
-            source.error(&join(key, "tick"), "is no whole number of microseconds; write, say, \"1ms\""),
+            source.error(
+                &join(key, "tick"),
+                "is not a whole number of microseconds; write, for example, \"1ms\"",
+            ),
         );
     }
     let mut fields = Vec::new();
@@ -115,7 +118,7 @@ fn field(written: &FieldKey) -> Result<Option<Field>, (&'static str, &'static st
     let (Some(kind), Some(bits)) = (written.field, written.bits) else { return Ok(None) };
     let part = match (kind, written.value) {
         (FieldKind::Constant, Some(value)) => Part::Constant(value),
-        (FieldKind::Constant, None) => return Err(("value", "is missing; write what the constant is")),
+        (FieldKind::Constant, None) => return Err(("value", "is missing; write the value of the constant")),
         (_, Some(_)) => {
             return Err(("value", "is a key of constants; remove it, or write field = \"constant\""));
         }
@@ -125,7 +128,7 @@ fn field(written: &FieldKey) -> Result<Option<Field>, (&'static str, &'static st
         (FieldKind::Padding, None) => Part::Padding,
     };
     if written.random_start.is_some() && part != Part::Sequence {
-        return Err(("random_start", "is a key of the sequence; remove it, or write it there"));
+        return Err(("random_start", "is a key of the sequence field; remove it, or move it to that field"));
     }
     Ok(Some(Field { part, bits, shift: written.shift }))
 }

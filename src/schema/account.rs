@@ -155,7 +155,7 @@ impl Inner {
             Err(_) => Err(SchemaError::Unreachable {
                 address: server.address.to_string(),
                 why: format!(
-                    "does not answer the control account within {limit:?}; look whether it hangs, or correct the address"
+                    "does not answer the control account within {limit:?}; check whether it hangs, or correct the address"
                 ),
             }),
         }
@@ -178,7 +178,7 @@ impl Inner {
             error => SchemaError::Unreachable {
                 address,
                 why: format!(
-                    "ends the connection during the login: {error}; look into its log, and whether it is a MySQL or MariaDB server"
+                    "ends the connection during the login: {error}; read its log, and check that it is a MySQL or MariaDB server"
                 ),
             },
         }

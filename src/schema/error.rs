@@ -14,13 +14,13 @@ pub enum SchemaError {
     /// Of several servers.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; and "))]
     Nowhere(Vec<SchemaError>),
-    #[error("the control account's query failed: {0}")]
+    #[error("a query of the control account failed: {0}")]
     Query(#[from] mysql_async::Error),
     #[error("the backend did not answer the control account within {0:?}")]
     Timeout(Duration),
     #[error(
-        "{table} is locked, and new to its generator, so that its highest id must be read first: UNLOCK TABLES, or wait for \
-         its DDL, and try again"
+        "{table} is locked, and Rowstamp must read its highest id before the first INSERT; run UNLOCK TABLES, or wait until \
+         its DDL has ended, and try again"
     )]
     Locked { table: String },
 }

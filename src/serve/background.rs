@@ -32,13 +32,13 @@ async fn watch_schema(tables: Weak<InForce>) {
         tokio::time::sleep(REFRESH_INTERVAL).await;
         let Some(tables) = tables.upgrade() else { return };
         if let Err(error) = tables.refresh().await {
-            tracing::debug!(%error, "the columns of ruled tables cannot be read");
+            tracing::debug!(%error, "Rowstamp cannot read the columns of tables with a rule");
         }
         tables.refresh_shadows().await;
         tables.compare_clocks().await;
         let trouble = tables.reopen().await.err().map(|error| error.to_string());
         if let Some(error) = trouble.as_ref().filter(|_| trouble != told) {
-            tracing::warn!(error, "generators cannot be opened; trying again");
+            tracing::warn!(error, "the generators cannot be opened; Rowstamp tries again");
         }
         told = trouble;
         if views_read_at.elapsed() < SHAPE_AGE_MAX {
@@ -46,7 +46,7 @@ async fn watch_schema(tables: Weak<InForce>) {
         }
         views_read_at = Instant::now();
         if let Err(error) = tables.tidy().await {
-            tracing::debug!(%error, "the views of ruled tables cannot be read");
+            tracing::debug!(%error, "Rowstamp cannot read the views of tables with a rule");
         }
         let ddl = tables.ddl_seen();
         if ddl == gone_ddl && gone_at.elapsed() < GONE_INTERVAL {
@@ -54,7 +54,7 @@ async fn watch_schema(tables: Weak<InForce>) {
         }
         (gone_at, gone_ddl) = (Instant::now(), ddl);
         if let Err(error) = tables.forget_gone().await {
-            tracing::debug!(%error, "which ruled tables are gone is not known");
+            tracing::debug!(%error, "Rowstamp cannot find out which tables with a rule are gone");
         }
     }
 }
@@ -85,7 +85,7 @@ async fn watch_locks(mut lapses: watch::Receiver<u64>, tables: Weak<InForce>) {
             if told.as_ref() != Some(&error) {
                 tracing::error!(
                     error,
-                    "the ruled tables cannot be bound again: no ids are issued; trying again"
+                    "Rowstamp cannot bind the tables to their generators again, and issues no ids; it tries again"
                 );
                 told = Some(error);
             }

@@ -14,7 +14,7 @@ use crate::proxy::session::Shared;
 
 /// As of [`ListenError::new`].
 const REMEDIES: [&str; 3] = [
-    "stop what listens there, or set another admin.address",
+    "stop the program that listens there, or set another admin.address",
     "admin.address needs a port or a folder that this user may use",
     "correct admin.address",
 ];
@@ -39,7 +39,7 @@ pub(super) async fn bind_socket(settings: &AdminSettings, takes_over: bool) -> R
         Ok(listener) => Ok(Socket::Bound(listener)),
         Err(error) if error.is_taken() && takes_over => Ok(Socket::Pending(address.clone())),
         Err(error) if error.is_taken() && !settings.is_written => {
-            tracing::warn!("{error}: there is no console; set admin.address");
+            tracing::warn!("{error}; until then there is no console");
             Ok(Socket::Off)
         }
         Err(error) => Err(error),
@@ -76,7 +76,7 @@ async fn wait_for(address: &Address) -> Listener {
             Err(error) => {
                 let text = error.to_string();
                 if !error.is_taken() && told.as_ref() != Some(&text) {
-                    tracing::warn!("{text}; trying again");
+                    tracing::warn!("{text}; Rowstamp tries again");
                     told = Some(text);
                 }
             }
@@ -98,7 +98,10 @@ mod tests {
         let settings =
             |is_written| AdminSettings { address: Some(address.clone()), is_written, users: [].into() };
         let error = bind_socket(&settings(true), false).await.unwrap_err().to_string();
-        assert!(error.contains("stop what listens there, or set another admin.address"), "{error}");
+        assert!(
+            error.contains("stop the program that listens there, or set another admin.address"),
+            "{error}"
+        );
         assert!(matches!(bind_socket(&settings(false), false).await, Ok(Socket::Off)));
         assert!(matches!(bind_socket(&settings(true), true).await, Ok(Socket::Pending(_))));
         let waiting = tokio::spawn(async move { wait_for(&address).await });

@@ -25,8 +25,8 @@ pub(super) fn shut_to_others(folder: &Path) -> anyhow::Result<()> {
         let owner = fs::symlink_metadata(link)?.uid();
         if ![0, own_user()].contains(&owner) {
             bail!(
-                "{} is a symbolic link that belongs to user {owner}, who may point it elsewhere: chown -h it to the user that \
-                 rowstamp runs as, or name the folder itself",
+                "{} is a symbolic link of user {owner}, who can point it to another folder; give it to the user that rowstamp \
+                 runs as (chown -h), or write the path of the folder itself",
                 link.display()
             );
         }
@@ -45,10 +45,10 @@ pub(super) fn shut_to_others(folder: &Path) -> anyhow::Result<()> {
         if let Some(who) = who_else_writes(found.mode(), found.gid()) {
             let (what, why) = match nth {
                 0 if is_itself => ("the folder", ""),
-                _ => ("the folder above it", ", and so put another in its place"),
+                _ => ("the folder above it", " and replace the folder"),
             };
             bail!(
-                "{who} can write to {what} {}{why}: chmod {} {}",
+                "{who} can write to {what} {}{why}; run chmod {} {}",
                 part.display(),
                 if who == "everybody" { "o-w" } else { "g-w" },
                 part.display()
@@ -72,7 +72,7 @@ pub(super) fn writable(folder: &Path, is_made: bool) -> anyhow::Result<()> {
     can.map_err(|error| {
         let user = own_user();
         anyhow::anyhow!(
-            "the folder {} cannot be written to by user {user}, as whom this runs: {}; chown it to the user that rowstamp runs as",
+            "user {user}, who runs this program, cannot write to the folder {}: {}; chown the folder to the user that rowstamp runs as",
             there.display(),
             std::io::Error::from(error)
         )
@@ -159,7 +159,7 @@ mod tests {
         folder(&at("own/shut"), 0o555);
         if !rustix::process::geteuid().is_root() {
             let said = writable(&at("own/shut/new"), true).unwrap_err().to_string();
-            assert!(said.contains("shut cannot be written to by user "), "{said}");
+            assert!(said.contains("cannot write to the folder ") && said.contains("shut: "), "{said}");
         }
         // A link counts as what it points to.
         symlink(at("open"), at("own/link")).unwrap();

@@ -218,7 +218,7 @@ fn tell_opinions(verifier: &Verifier) {
             agreed,
             not_verified,
             refused,
-            "rewrite.verify: rewrites and what a second parser said of them"
+            "rewrite.verify: how the second parser judged the rewrites"
         );
     }
 }
@@ -229,7 +229,7 @@ async fn reload_at(mut hangup: Signal, reloader: Arc<Reloader>, address: String)
         notify::reloading();
         if caught(reloader.reload_and_log("SIGHUP")).await.is_err() {
             tracing::error!(
-                "SIGHUP: a fault of Rowstamp's own ended the reload, as told before; send SIGHUP again"
+                "SIGHUP: an internal error of Rowstamp ended the reload; the log has its message above; send SIGHUP again"
             );
         }
         notify::ready(&address);
@@ -268,7 +268,7 @@ async fn tables(
 ) -> anyhow::Result<InForce> {
     let sharing = match &config.store.kind {
         StoreKind::Embedded { path } => {
-            Sharing::File(file_name(path).context("the store's file cannot be looked at")?)
+            Sharing::File(file_name(path).context("Rowstamp cannot read the attributes of the store's file")?)
         }
         StoreKind::Etcd(_) | StoreKind::Mysql(_) => Sharing::Store(store.clone()),
     };
@@ -276,7 +276,7 @@ async fn tables(
     let name = config.proxy.name.clone();
     InForce::open(Arc::new(rules), schema, store, locks, name, trusts_clock)
         .await
-        .context("the ruled tables cannot be opened")
+        .context("Rowstamp cannot open the tables with a rule")
 }
 
 #[cfg(test)]

@@ -20,7 +20,9 @@ pub(super) fn stopping(why: &str) {
 
 /// Another process has the clients. Not `Stopping`, behind which systemd's own deadline for sessions would begin.
 pub(super) fn handed_over() {
-    tell(&[NotifyState::Status("another process has taken over; serving the sessions that are left")]);
+    tell(&[NotifyState::Status(
+        "another process has taken over; this process serves its remaining sessions",
+    )]);
 }
 
 fn tell(state: &[NotifyState<'_>]) {
@@ -31,5 +33,5 @@ fn tell(state: &[NotifyState<'_>]) {
 }
 
 fn warn(error: &std::io::Error) {
-    tracing::warn!(%error, "the service manager at NOTIFY_SOCKET is not told");
+    tracing::warn!(%error, "Rowstamp cannot notify the service manager at NOTIFY_SOCKET");
 }

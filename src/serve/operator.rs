@@ -95,8 +95,10 @@ impl ProxyDesk {
         tables.generator_named(name).map(|spec| spec.name.clone()).ok_or_else(|| {
             let names: Vec<_> = tables.generator_specs().iter().map(|spec| spec.name.to_string()).collect();
             let near = crate::toml_file::nearest(name, names.iter().map(String::as_str));
-            let near = near
-                .map_or_else(|| "SHOW GENERATORS has all".to_owned(), |near| format!("did you mean {near}?"));
+            let near = near.map_or_else(
+                || "SHOW GENERATORS lists all".to_owned(),
+                |near| format!("did you mean {near}?"),
+            );
             DeskError::Wrong(format!("the rules have no generator {name}; {near}"))
         })
     }
@@ -132,7 +134,8 @@ impl Desk for ProxyDesk {
             GeneratorState::Stopped(why) => Some(format!("{}: {why}", row.name)),
             _ => None,
         });
-        let store = self.parts.meter.is_away().then(|| "it did not answer what it was asked last".to_owned());
+        let store =
+            self.parts.meter.is_away().then(|| "the store did not answer the last request".to_owned());
         vec![
             Check::needed("listener", listener),
             Check::needed("backend", self.health.backend().trouble),
@@ -201,7 +204,7 @@ impl Desk for ProxyDesk {
 
     async fn stored(&self) -> Result<Vec<StoredRow>, DeskError> {
         if self.parts.meter.is_away() {
-            return Err(DeskError::Failed("the store did not answer what it was asked last".to_owned()));
+            return Err(DeskError::Failed("the store did not answer the last request".to_owned()));
         }
         store::generators(&*self.parts.store).await
     }
@@ -209,8 +212,7 @@ impl Desk for ProxyDesk {
     async fn findings(&self) -> Result<Vec<FindingRow>, DeskError> {
         let Some(schema) = &self.parts.schema else {
             return Err(DeskError::Wrong(
-                "findings are read through an account of Rowstamp's own: write [backend.control] in rowstamp.toml"
-                    .to_owned(),
+                "findings need the control account; write [backend.control] into rowstamp.toml".to_owned(),
             ));
         };
         let rules = self.parts.tables.rules();
@@ -276,9 +278,12 @@ impl Desk for ProxyDesk {
         let name = self.generator(generator)?;
         let is_new = self.parts.tables.taken().of(&name).pause(is_paused);
         if is_new && is_paused {
-            tracing::warn!(generator, "paused by an operator: its tables' INSERTs are answered with 1467");
+            tracing::warn!(
+                generator,
+                "an operator has paused the generator: INSERTs into its tables fail with error 1467"
+            );
         } else if is_new {
-            tracing::info!(generator, "goes on: an operator has resumed it");
+            tracing::info!(generator, "an operator has resumed the generator");
         }
         Ok(is_new)
     }
@@ -289,10 +294,10 @@ impl Desk for ProxyDesk {
 
     fn kill(&self, session: u64) -> Result<(), DeskError> {
         if self.sessions.kill(session) {
-            tracing::info!(session, "killed by an operator");
+            tracing::info!(session, "an operator has killed the session");
             return Ok(());
         }
-        Err(DeskError::Wrong(format!("there is no session {session}; SHOW SESSIONS has all")))
+        Err(DeskError::Wrong(format!("there is no session {session}; SHOW SESSIONS lists all")))
     }
 
     fn users(&self) -> Arc<[User]> {

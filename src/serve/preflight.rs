@@ -72,7 +72,8 @@ impl Look<'_> {
             let twin = before.iter().find(|(_, other)| *other == address && !is_any);
             let found = match (twin, Listener::probe(address)) {
                 (Some((twin, _)), _) => Some(
-                    self.places.error(key, format!("{address} is what {twin} has; write another address")),
+                    self.places
+                        .error(key, format!("{twin} has the same address, {address}; write another address")),
                 ),
                 (None, Ok(())) => None,
                 (None, Err(error)) => Some(self.unbound(key, address, &error, without)),
@@ -91,13 +92,13 @@ impl Look<'_> {
         default: Option<&'static str>,
     ) -> Finding {
         let remedy = match error.kind() {
-            std::io::ErrorKind::AddrInUse => "stop what listens there, or write another address",
+            std::io::ErrorKind::AddrInUse => "stop the program that listens there, or write another address",
             std::io::ErrorKind::PermissionDenied => "write a port or a folder that this user may use",
-            _ => "correct it",
+            _ => "correct the address",
         };
-        let text = format!("nobody can listen on {address}: {error}; {remedy}");
+        let text = format!("Rowstamp cannot listen on {address}: {error}; {remedy}");
         match default.filter(|_| error.kind() == std::io::ErrorKind::AddrInUse) {
-            Some(becomes) => self.places.warning(key, format!("{text}, until then {becomes}")),
+            Some(becomes) => self.places.warning(key, format!("{text}; until then {becomes}")),
             None => self.places.error(key, text),
         }
     }

@@ -34,7 +34,7 @@ pub enum ReloadError {
     Audit(#[from] AuditError),
     #[error("the new rules cannot be activated: {0}")]
     Tables(#[from] TableError),
-    #[error("reading the files: {0}")]
+    #[error("an internal error of Rowstamp ended the reading of the files: {0}")]
     Task(#[from] tokio::task::JoinError),
 }
 
@@ -251,7 +251,7 @@ fn log(cause: &str, reloaded: &Result<Reloaded, ReloadError>) {
                 tracing::info!("{cause}: {change}");
             }
             if let Some(more @ 1..) = changes.len().checked_sub(CHANGES_LOGGED_MAX) {
-                tracing::info!("{cause}: and {more} more changes of the rules");
+                tracing::info!("{cause}: more changes of the rules: {more}");
             }
             tracing::info!(rules, generators, "{cause}: the files are active");
         }

@@ -29,8 +29,8 @@ pub(crate) async fn watch_rules(reloader: Arc<Reloader>) {
             Ok(Outcome::InForce | Outcome::Refused) => None,
             Err(_) => {
                 tracing::error!(
-                    "rules.watch: a fault of Rowstamp's own ended the reload, as told before; it is tried again when the \
-                     rules change"
+                    "rules.watch: an internal error of Rowstamp ended the reload; the log has its message above; Rowstamp reloads \
+                     again when the rules change"
                 );
                 None
             }

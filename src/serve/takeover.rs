@@ -30,7 +30,7 @@ const TAKE_BACK_PAUSE: Duration = Duration::from_millis(200);
 pub(crate) async fn ask(settings: &Settings) -> Result<Option<(Handover, Listener)>, TakeoverError> {
     let folder = &settings.state_path;
     let Some((handover, socket)) = Handover::ask(folder, settings.listen.to_string()).await? else {
-        tracing::warn!(state.path = %folder.display(), "--takeover: no process runs with this state.path; starting as usual");
+        tracing::warn!(state.path = %folder.display(), "--takeover: no process runs with this state.path; Rowstamp starts as usual");
         return Ok(None);
     };
     let listener = Listener::inherit(socket, &settings.listen).map_err(TakeoverError::Listener)?;
@@ -74,7 +74,7 @@ impl Incumbent {
             match TakeoverServer::is_taken(&self.folder).await {
                 Some(path) => tracing::warn!(
                     path = %path.display(),
-                    "another process has this state.path: no --takeover will find this one; give each proxy its own"
+                    "another process has this state.path, so no --takeover finds this process; give each proxy a state.path of its own"
                 ),
                 None => self.open_server(),
             }
@@ -82,7 +82,7 @@ impl Incumbent {
         };
         self.server = Some(self.new_server()?);
         handover.ready().await?;
-        tracing::info!("taken over from the process before");
+        tracing::info!("this process has taken over from the process before it");
         Ok(())
     }
 
@@ -93,7 +93,9 @@ impl Incumbent {
     fn open_server(&mut self) {
         match self.new_server() {
             Ok(server) => self.server = Some(server),
-            Err(error) => tracing::warn!(%error, "no process can take over from this one (serve --takeover)"),
+            Err(error) => {
+                tracing::warn!(%error, "no process can take over from this process (serve --takeover)");
+            }
         }
     }
 
@@ -109,11 +111,11 @@ impl Incumbent {
     /// Whether the other process has taken over. If not, this one goes on as before.
     pub(crate) async fn hand(&mut self, mut request: TakeoverRequest, listener: &Listener) -> bool {
         if let Some(reason) = self.reason_against(&request).await {
-            tracing::warn!(reason, "another process asked to take over, and was refused");
+            tracing::warn!(reason, "another process asked to take over; this process refused");
             request.refuse(reason).await;
             return false;
         }
-        tracing::info!("another process takes over: closing the store");
+        tracing::info!("another process takes over: this process closes the store");
         let successor = Arc::new(RemoteSuccessor::new(&self.folder));
         self.tables.yield_to(successor.clone()).await;
         self.store.shut(handed(&self.config)).await;
@@ -123,7 +125,7 @@ impl Incumbent {
                 true
             }
             Err(error) => {
-                tracing::error!(%error, "the process that was to take over has ended: serving on");
+                tracing::error!(%error, "the process that asked to take over has ended: this process continues to serve");
                 self.open_server();
                 let (config, tables, store) =
                     (self.config.clone(), Arc::clone(&self.tables), Arc::clone(&self.store));
@@ -137,18 +139,22 @@ impl Incumbent {
         let address = self.config.proxy.listen.to_string();
         if request.address != address {
             return Some(format!(
-                "it listens on {address}, not on {}; keep listen.address for a takeover",
+                "the running process listens on {address}, not on {}; keep listen.address for a takeover",
                 request.address
             ));
         }
         if self.tables.has_yielded() {
-            return Some("it opens its store again behind another takeover; try again".to_owned());
+            return Some(
+                "the running process opens its store again after another takeover; try again".to_owned(),
+            );
         }
         let store: &dyn Store = &*self.store;
         match timeout(STORE_DEADLINE, store.load(&Key::format())).await {
             Ok(Ok(_)) => None,
-            Ok(Err(error)) => Some(format!("its reserve of ids would be lost: {error}")),
-            Err(_) => Some("its reserve of ids would be lost: the store does not answer".to_owned()),
+            Ok(Err(error)) => Some(format!("the reserved ids of the running process would be lost: {error}")),
+            Err(_) => Some(
+                "the reserved ids of the running process would be lost: the store does not answer".to_owned(),
+            ),
         }
     }
 }
@@ -176,18 +182,21 @@ async fn take_back(
             Err(error) => format!("{error:#}"),
         };
         if told.as_ref() != Some(&error) {
-            tracing::error!(error, "no ids are issued until the store is open again; trying again");
+            tracing::error!(
+                error,
+                "this process issues no ids until it has opened the store again; it tries again"
+            );
             told = Some(error);
         }
         sleep(TAKE_BACK_PAUSE).await;
     }
     successor.has_ended();
-    tracing::info!("the store is open again: ids are issued");
+    tracing::info!("the store is open again: this process issues ids");
 }
 
 fn handed(config: &Config) -> StoreError {
     StoreError::Unavailable {
         store: config.proxy.name.clone(),
-        reason: "it was handed to the process that takes over".to_owned(),
+        reason: "this process gave the store to the process that takes over".to_owned(),
     }
 }

@@ -65,7 +65,7 @@ pub fn digest(text: &[u8], dialect: &Dialect) -> Digest {
 }
 
 fn normalised(text: &[u8], dialect: &Dialect) -> Result<String, Odd> {
-    let too_long = Odd { at: 0, what: "a statement of 4 GiB" };
+    let too_long = Odd { at: 0, what: "a statement of 4 GiB or more" };
     let mut lexer = Lexer::new(text, *dialect).ok_or(too_long)?;
     let mut writer = Writer::new(text, dialect.charset);
     let mut reading = Reading { behind: *dialect, in_body: false, is_blind: false };
@@ -104,7 +104,7 @@ impl Reading {
         lexer.set_dialect(self.behind);
         let kind = statement::classify(&mut lexer.clone())?;
         if self.is_blind && kind != Statement::Empty {
-            let what = "a statement after one that may change how it is read";
+            let what = "a statement after one that may change how the text is read";
             return Err(Odd { at: lexer.position(), what });
         }
         match kind {

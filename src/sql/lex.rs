@@ -333,7 +333,7 @@ impl<'a> Lexer<'a> {
                 other.letters().zip(self.byte(0)).and_then(|(letters, byte)| letters.letter(byte)).map(|_| 1)
             }
         };
-        len.ok_or_else(|| self.odd("a name's character"))
+        len.ok_or_else(|| self.odd("a character of a name"))
     }
 
     /// `None`: it was a comment.
@@ -345,7 +345,7 @@ impl<'a> Lexer<'a> {
                 return Ok(None);
             }
             b'-' if next == Some(b'-') && (self.is_unclear_blank(2) || self.is_stripped_end(2)) => {
-                return Err(self.odd("a comment's beginning"));
+                return Err(self.odd("the beginning of a comment"));
             }
             b'-' if next == Some(b'-') && self.byte(2).is_none_or(|b| b <= b' ' || b == 0x7F) => {
                 self.line_comment()?;
@@ -360,7 +360,7 @@ impl<'a> Lexer<'a> {
                 self.in_code_comment = false;
                 return Ok(None);
             }
-            b'?' if next.is_some_and(is_name_byte) => return Err(self.odd("a placeholder")),
+            b'?' if next.is_some_and(is_name_byte) => return Err(self.odd("a ? directly in front of a name")),
             b'?' => {
                 self.params = self.params.saturating_add(1);
                 TokenKind::Placeholder
@@ -388,7 +388,7 @@ impl<'a> Lexer<'a> {
                 self.after_dot = next.is_some_and(is_name_byte);
                 TokenKind::Punct(b'.')
             }
-            b'@' if next.is_some_and(|b| b >= 0x80) => return Err(self.odd("a variable's name")),
+            b'@' if next.is_some_and(|b| b >= 0x80) => return Err(self.odd("the name of a variable")),
             _ => TokenKind::Punct(byte),
         };
         self.at += 1;

@@ -127,7 +127,7 @@ pub(crate) fn each_name(
     mut give: impl FnMut(Option<&str>, &str),
 ) -> Result<(), Odd> {
     let odd = |what| Odd { at: 0, what };
-    let mut lexer = Lexer::new(text, dialect).ok_or(odd("a text of 4 GiB"))?;
+    let mut lexer = Lexer::new(text, dialect).ok_or(odd("a text of 4 GiB or more"))?;
     // The last name, and whether a dot came after it.
     let mut before: Option<(Cow<'_, str>, bool)> = None;
     loop {

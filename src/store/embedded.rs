@@ -152,8 +152,12 @@ impl StoreFile {
         open_existing(&self.path).map_err(|opening| match opening {
             Opening::Absent => StoreError::Open {
                 path: self.path.clone(),
-                reason: "the file is gone".to_owned(),
-                remedy: "bring it back and restart".to_owned(),
+                reason: "the file is missing".to_owned(),
+                remedy: concat!(
+                    "move the file back and restart; if it is lost: ",
+                    crate::book::page!("restore")
+                )
+                .to_owned(),
             },
             Opening::Refused(error) => error,
         })
@@ -187,7 +191,7 @@ fn open_existing(path: &Path) -> Result<Database, Opening> {
     }
 }
 
-const GAVE_UP: &str = "redb panicked on it";
+const GAVE_UP: &str = "the database library (redb) panicked";
 
 /// redb checks what it reads, but some damage gets past its checks and ends in a panic; `None` then. The database is
 /// never dropped by the unwinding itself: a second panic would end the process.
@@ -324,9 +328,11 @@ fn damaged(path: &Path, reason: &str) -> StoreError {
 
 fn no_access(path: &Path, error: &io::Error) -> StoreError {
     let remedy = match error.kind() {
-        io::ErrorKind::PermissionDenied => "give this user the right to read and write it",
-        io::ErrorKind::IsADirectory => "store.path names a folder: name a file in it",
-        io::ErrorKind::StorageFull => "make room on its disk",
+        io::ErrorKind::PermissionDenied => {
+            "give the user of this process the right to read and write the file"
+        }
+        io::ErrorKind::IsADirectory => "store.path names a folder; write a file in this folder",
+        io::ErrorKind::StorageFull => "free space on its disk",
         _ => "check store.path and its disk",
     };
     StoreError::Open { path: path.to_owned(), reason: error.to_string(), remedy: remedy.to_owned() }

@@ -147,9 +147,9 @@ impl Inner {
             Some(found) => found,
             None => match self.keys.write(&key, 0, &encode_format()).await? {
                 Outcome::Written(_) => return Ok(()),
-                Outcome::Conflict(found) => {
-                    found.ok_or_else(|| self.keys.silent("the format came and went"))?
-                }
+                Outcome::Conflict(found) => found.ok_or_else(|| {
+                    self.keys.silent("the record `format` was removed while Rowstamp wrote it")
+                })?,
             },
         };
         check_format(&found.value)

@@ -178,90 +178,91 @@ pub trait Store: Send + Sync + 'static {
 
 #[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]
 pub enum StoreError {
-    #[error("the store ({store}) does not answer: {reason}")]
+    #[error("the store ({store}) is not available: {reason}")]
     Unavailable { store: String, reason: String },
     #[error(
-        "the store ({store}) refuses this Rowstamp: {reason}; check store.user, its password and its rights"
+        "the store ({store}) refuses requests of Rowstamp: {reason}; check store.user, its password and its rights"
     )]
     Refused { store: String, reason: String },
-    #[error("the store ({store}) did not say whether a write of {key} was done: {reason}")]
+    #[error("the store ({store}) did not confirm whether it has written {key}: {reason}")]
     UnknownOutcome { store: String, key: Key, reason: String },
     #[error(
-        "{place} in the store is damaged: {reason}; bring the store back from a copy; generators with seed = \"tables\" \
-         start above their tables' ids"
+        "{place} in the store is damaged: {reason}; restore the store, and do the steps of {} before proxies start",
+        crate::book::page!("restore")
     )]
     Corrupt { place: String, reason: String },
     #[error(
-        "{place} has format {found}, this rowstamp knows up to {known}: run the rowstamp that wrote it, or a newer one"
+        "{place} has format {found}, and this version of Rowstamp reads formats up to {known}; run the version that wrote \
+         the format, or a newer one"
     )]
     NewerFormat { place: String, found: u64, known: u64 },
     #[error(
-        "{} is in use by another rowstamp: stop that one, or give this one its own store.path (with the \
-         embedded store one proxy serves a table)",
+        "{} is in use by another Rowstamp process; stop that process, or give this proxy another store.path (with the \
+         embedded store, only one proxy may serve a table)",
         path.display()
     )]
     InUse { path: PathBuf },
     /// Noticed here or by another proxy.
     #[error(
-        "the store ({store}) is suspected of having gone back, by a copy that was put back: {reason}; nothing is issued \
-         until `rowstamp store raise --settle` ({})",
+        "the store ({store}) seems to hold older data than before, as after a restore: {reason}; no ids are issued until you \
+         run `rowstamp store raise --settle` ({})",
         crate::book::page!("restore")
     )]
     Suspect { store: String, reason: String },
     #[error(
-        "a rowstamp serves as {name} already, at {address} since {since}: stop that one, or give each its own proxy.name"
+        "the proxy at {address} has used the name {name} since {since}; stop that proxy, or give each proxy its own proxy.name"
     )]
     NameTaken { name: String, address: String, since: String },
     #[error(
-        "table {table} is bound to generator {generator} and moves to another only while one proxy runs: {others} would \
-         go on with {generator}; stop these, reload or start this one, then start them with the new rules"
+        "table {table} is bound to generator {generator}, and can move to another only while one proxy runs; stop the other \
+         proxies ({others}), reload or start this proxy, then start the others with the new rules"
     )]
     Shared { table: String, generator: String, others: String },
     #[error(
-        "node {node} of generator {generator} is proxy {by}'s, which is running: give each proxy a number of its own, or write \
+        "node {node} of generator {generator} belongs to proxy {by}, which is running; give each proxy another node, or write \
          node = \"auto\""
     )]
     NodeTaken { generator: String, node: u64, by: String },
     #[error(
-        "all nodes of generator {generator} belong to running proxies ({living} run): give its layout's node more bits, in a \
-         generator of another name, or stop one"
+        "all nodes of generator {generator} belong to running proxies (running: {living}); stop a proxy, or use a generator of \
+         another name whose layout has more bits for the node"
     )]
     NoNode { generator: String, living: usize },
     #[error(
-        "node {node} of generator {generator} went to proxy {to} while this one was away: nothing is issued as that node any \
-         more"
+        "node {node} of generator {generator} went to proxy {to} while this proxy was away; this proxy issues no more ids of \
+         the node"
     )]
     NodeLost { generator: String, node: u64, to: String },
     #[error(
-        "node {node} of generator {generator} is gone from the store, which was put back from a copy: nothing is issued as that \
-         node any more"
+        "node {node} of generator {generator} is missing in the store, which is a restored copy; this proxy issues no \
+         more ids of the node"
     )]
     NodeGone { generator: String, node: u64 },
     #[error(
-        "a table was moved away from {key} while this proxy was away: nothing is reserved there before its bindings are read \
-         again"
+        "a table was moved away from {key} while this proxy was away; this proxy reserves no ids there before it has read the \
+         bindings again"
     )]
     TableMoved { key: Key },
     #[error(
-        "this store was moved to {to} ({since}): what it holds is old, and its ids would come twice; use the configuration of that store, \
-         or bring the bounds back with `rowstamp store move --from` that configuration"
+        "this store was moved to {to} ({since}): its bounds are old, and ids from this store would come twice; use the \
+         configuration of that store, or move the bounds back with `rowstamp store move --from` that configuration"
     )]
     Moved { to: String, since: String },
     #[error("cannot open the store {}: {reason}; {remedy}", path.display())]
     Open { path: PathBuf, reason: String, remedy: String },
     /// A bound lower than one that was committed: a restored copy, or somebody wrote by hand.
     #[error(
-        "{key} in the store went back: {reason}; nothing is issued from it until its floor is raised above the tables' \
-         ids (`rowstamp store raise`)"
+        "{key} in the store has older data than before: {reason}; the generator issues no ids until you raise its bound above \
+         the ids in its tables (`rowstamp store raise`)"
     )]
     SteppedBack { key: Key, reason: String },
     #[error(
-        "{key} in the store is a generator of kind {found:?}, not {expected:?}: give the new generator another name"
+        "{key} in the store is a generator of kind {found:?}, not {expected:?}; give the new generator another name"
     )]
     WrongKind { key: Key, found: String, expected: String },
     #[error(
-        "{key} in the store has ids of another layout ({found}), which {expected} could make again: put the layout back, or \
-         give the new one a generator of another name"
+        "{key} in the store has ids of another layout ({found}), and {expected} could make the same ids again; write the old \
+         layout again, or give the new layout a generator of another name"
     )]
     OtherLayout { key: Key, found: String, expected: String },
 }

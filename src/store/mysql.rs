@@ -164,7 +164,7 @@ impl Inner {
             tracing::warn!(
                 store = %self.connection.name,
                 innodb_flush_log_at_trx_commit = flush,
-                "a crash of the store's server may take back bounds that were answered, and ids come twice: set it to 1"
+                "a crash of the store's server can lose bounds, and ids can then come twice; set innodb_flush_log_at_trx_commit to 1"
             );
         }
         Ok(())

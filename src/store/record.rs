@@ -148,7 +148,7 @@ pub async fn change<T: DeserializeOwned + Serialize>(
     }
     Err(StoreError::Unavailable {
         store: key.to_string(),
-        reason: format!("somebody else wrote it {ATTEMPTS_MAX} times in between"),
+        reason: format!("other proxies changed this record in each of {ATTEMPTS_MAX} attempts"),
     })
 }
 

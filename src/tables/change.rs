@@ -118,7 +118,7 @@ impl Tables {
         let asked = Instant::now();
         match schema.clock().await {
             Ok(moment) => drop(timestamp.compare_clock(moment, asked.elapsed())),
-            Err(error) => tracing::debug!(%error, "the backend's clock cannot be read"),
+            Err(error) => tracing::debug!(%error, "Rowstamp cannot read the backend's clock"),
         }
     }
 

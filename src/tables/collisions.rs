@@ -62,8 +62,8 @@ impl InForce {
             table = format!("{}.{}", rule.schema, target.table),
             id,
             generator = %rule.generator,
-            "an INSERT failed with 1062: the generator's id is in the table already. Somebody inserts past Rowstamp, by AUTO_INCREMENT or with ids of \
-             their own; have all writers use the proxy: {}",
+            "an INSERT failed with 1062: the table already has the id that the generator issued. Another client inserts without Rowstamp, by \
+             AUTO_INCREMENT or with ids of its own; let all writers use the proxy: {}",
             crate::book::page!("migrate")
         );
         if rule.collide == Collide::Raise {
@@ -78,8 +78,8 @@ impl InForce {
             tracing::warn!(
                 table = format!("{}.{}", target.rule.schema, target.table),
                 generator = %target.rule.generator,
-                "the server numbers rows of the table by its AUTO_INCREMENT: there are no ids (unavailable = \"native\"), a statement cannot be \
-                 rewritten (rewrite.on_doubt = \"forward\"), or the client has set insert_id"
+                "the server numbers rows of the table by its AUTO_INCREMENT: Rowstamp has no ids (unavailable = \"native\") or cannot rewrite a \
+                 statement (rewrite.on_doubt = \"forward\"), or the client has set insert_id"
             );
         }
     }
@@ -108,15 +108,15 @@ impl InForce {
                             if was_away && of.raising.is_due() {
                                 continue;
                             }
-                            tracing::info!(table, generator = %rule.generator, highest, "the generator goes on above the table's ids");
+                            tracing::info!(table, generator = %rule.generator, highest, "the generator continues above the table's ids");
                         }
                         Ok(None) => of.set_away(false),
                         Err(error) => {
                             if !std::mem::replace(&mut has_failed, true) {
                                 tracing::warn!(
                                     table, generator = %rule.generator, %error,
-                                    "the generator cannot go on above the table's ids yet, and so may come to ids that are there \
-                                     already (1062); this is tried again each second"
+                                    "the generator cannot continue above the table's ids yet, so INSERTs may fail with 1062; Rowstamp \
+                                     tries again each second"
                                 );
                             }
                             of.raising.add(&target);

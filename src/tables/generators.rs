@@ -133,7 +133,7 @@ impl Tables {
             }
             GeneratorKind::Timestamp(timestamp) => self.open_timestamp(&spec, timestamp).await?,
         };
-        tracing::info!(generator = %spec.name, table = format!("{}.{}", rule.schema, target.table), "a generator is made for the table");
+        tracing::info!(generator = %spec.name, table = format!("{}.{}", rule.schema, target.table), "Rowstamp has made a generator for the table");
         self.generators.add(&spec.name, &generator, Some(&spec));
         Ok(generator)
     }

@@ -87,7 +87,7 @@ impl InForce {
             match backend.progress.told(Tables::open(rules.clone(), backend.clone())).await {
                 Ok(tables) => (tables, false),
                 Err(error) if error.passes() => {
-                    tracing::error!(%error, "no ids are issued until the store is there");
+                    tracing::error!(%error, "Rowstamp issues no ids until the store answers");
                     (Tables::new(rules, backend.clone()), true)
                 }
                 Err(error) => return Err(error),
@@ -156,7 +156,7 @@ impl InForce {
         };
         self.backend.progress.told(Box::pin(changed)).await?;
         if self.is_waiting.swap(false, Ordering::AcqRel) {
-            tracing::info!("the store is there: ids are issued");
+            tracing::info!("the store answers: Rowstamp issues ids");
         }
         Ok(())
     }

@@ -61,8 +61,8 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     #[error(
-        "table {table} is held by another Rowstamp, which has another store (connection {holder} on the backend{whose}): stop that \
-         one; proxies that serve one table share one store (store.kind)"
+        "table {table} is held by another Rowstamp, which has another store (connection {holder} on the backend{whose}); stop that \
+         proxy, or give both proxies one store (store.kind)"
     )]
     Held { table: String, holder: u64, whose: String },
     #[error(transparent)]
@@ -73,7 +73,7 @@ pub enum LockError {
     Query { table: String, error: mysql_async::Error },
     #[error("locking table {table}: the backend does not answer")]
     Timeout { table: String },
-    #[error("locking table {table}: the backend answered otherwise than it was asked")]
+    #[error("locking table {table}: the backend sent an unexpected answer")]
     Answer { table: String },
 }
 
@@ -83,8 +83,9 @@ impl LockError {
         matches!(self, LockError::Store(error) if error.passes())
     }
 
-    /// Whether the server keeps no such locks: Percona XtraDB Cluster's strict mode, MySQL Router
-    /// where sessions share connections, servers that do not know the function.
+    /// Whether the server keeps no such locks: Percona XtraDB Cluster's strict mode, servers that do
+    /// not know the function or refuse it. MySQL Router is none of these, with `connection_sharing`
+    /// neither: a connection that has called GET_LOCK is not shared.
     fn has_no_locks(&self) -> bool {
         matches!(self, LockError::Query { error: mysql_async::Error::Server(error), .. }
             if matches!(error.code, 1105 | 1235 | 1305 | 3566))
@@ -173,7 +174,7 @@ impl TableLocks {
         }
         match self.inner.take(table).await {
             Err(error) if error.has_no_locks() && matches!(self.inner.sharing, Sharing::Store(_)) => {
-                tracing::warn!(%error, "nothing keeps proxies with other stores off the ruled tables");
+                tracing::warn!(%error, "the server has no user-level locks, so nothing keeps proxies with other stores off the tables with a rule");
                 self.inner.unguarded.store(true, Ordering::Relaxed);
                 Ok(())
             }
@@ -202,9 +203,12 @@ impl TableLocks {
             let Some(store) = &held.store else { continue };
             // Where the connection is gone, so is the lock.
             match held.lines.release(&table, store).await {
-                Ok(()) => tracing::info!(table, "no active rule names the table: its lock is given up"),
+                Ok(()) => tracing::info!(
+                    table,
+                    "this process issues no more ids for the table: its lock is given up"
+                ),
                 Err(error) => {
-                    tracing::debug!(%error, "a table's lock could not be given up");
+                    tracing::debug!(%error, "Rowstamp could not give up a table's lock");
                     held.lines = Lines::default();
                 }
             }
@@ -240,7 +244,7 @@ impl TableLocks {
             return Ok(());
         }
         let why = self.inner.away.load().as_deref().cloned();
-        Err(why.unwrap_or_else(|| "the locks of the ruled tables have not been seen in time".to_owned()))
+        Err(why.unwrap_or_else(|| "Rowstamp could not check its locks on the tables in time".to_owned()))
     }
 
     /// Until when statements may be sent whose ids were taken by now: later another store's proxy

@@ -208,7 +208,7 @@ impl Tables {
         if !self.views.are_read_at(self.backend.ddl.seen())
             && let Err(error) = self.read_views().await
         {
-            tracing::warn!(%error, "the views of ruled tables cannot be read");
+            tracing::warn!(%error, "Rowstamp cannot read the views of tables with a rule");
         }
     }
 
@@ -233,7 +233,7 @@ impl Tables {
             None => self.through(schema, table, ddl).await,
         };
         if let Err(error) = read {
-            tracing::error!(%error, table = format!("{schema}.{table}"), "a ruled table cannot be served");
+            tracing::error!(%error, table = format!("{schema}.{table}"), "Rowstamp cannot serve a table with a rule");
             // A rule that looks its column up again each time may find another one then.
             let is_bound = self.is_bound(schema, table) && !rule.is_some_and(|rule| rule.is_auto());
             self.put(schema, table, Lookup::Away(error.for_client()), ddl, is_bound);
@@ -294,7 +294,7 @@ impl Tables {
             }
             Some(TableKind::Other) => {
                 let why = format!(
-                    "{}.{table} is no table (rule at {}); take its rule away",
+                    "{}.{table} is not a table (rule at {}); remove its rule",
                     rule.schema, rule.origin
                 );
                 self.put(&rule.schema, table, Lookup::Refused(why), ddl, false);
@@ -329,8 +329,8 @@ impl Tables {
         let meant = match &shape {
             Some(shape) => rule.meant(table, shape.columns.iter()),
             None if self.backend.schema.is_none() && rule.is_auto() => Meant::Lacks(format!(
-                "which column of {}.{table} is filled is not known without a control account (rule at {}); name the rule's \
-                 column",
+                "Rowstamp cannot find the id column of {}.{table} without a control account (rule at {}); write the column into \
+                 the rule",
                 rule.schema, rule.origin
             )),
             None => Meant::Fills(rule.clone()),

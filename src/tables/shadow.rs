@@ -102,7 +102,9 @@ impl Tables {
                 self.shadows.store(shadows.into());
                 self.renew_mentions();
             }
-            Err(error) => tracing::debug!(%error, "the columns of tables in shadow mode cannot be read"),
+            Err(error) => {
+                tracing::debug!(%error, "Rowstamp cannot read the columns of tables in shadow mode");
+            }
         }
     }
 

@@ -146,7 +146,7 @@ impl OfGenerator {
             && let Some((lasted, requests)) = self.failing.end()
         {
             let lasted = format!("{lasted:.1?}");
-            tracing::info!(generator = %name, requests, lasted, "the generator gives ids again; so many requests got none meanwhile");
+            tracing::info!(generator = %name, requests, lasted, "the generator gives ids again; the fields say how many requests got none, and for how long");
         }
     }
 
@@ -160,7 +160,7 @@ impl OfGenerator {
             tracing::warn!(
                 generator = %name,
                 %error,
-                "the generator gives no ids: INSERTs into its tables fail with 1467, or the server numbers their rows where the rule says so"
+                "the generator gives no ids: INSERTs into its tables fail with 1467, or the server numbers their rows if the rule says so"
             );
         }
         let nth = match error {

@@ -153,13 +153,13 @@ mod tests {
         check(
             Sensitive,
             &[("v", &["a"], "select `s`.`t`.`a` AS `a` from `s`.`t`")],
-            "t: s.v is a view of s.t that",
+            "t: s.v: this view of s.t does",
         );
-        check(Sensitive, &[("v", &["a"], "")], "v: s.v is a view that may insert");
+        check(Sensitive, &[("v", &["a"], "")], "v: s.v: this view may insert");
         check(
             Sensitive,
             &[("v", &["a"], "select `v`.`a` AS `a` from `s`.`v`")],
-            "v: s.v is a view that may insert",
+            "v: s.v: this view may insert",
         );
     }
 }

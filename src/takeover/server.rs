@@ -126,13 +126,15 @@ async fn accept(listener: UnixListener, tables: Arc<InForce>, requests: mpsc::Se
                 let (tables, requests) = (Arc::clone(&tables), requests.clone());
                 tokio::spawn(async move {
                     if let Err(error) = answer(Lines::new(stream), &tables, &requests).await {
-                        tracing::debug!(%error, "the takeover's socket");
+                        tracing::debug!(%error, "a connection of the takeover's socket failed");
                     }
                 });
             }
-            Ok(_) => tracing::warn!("another user's process came to the takeover's socket: it was sent away"),
+            Ok(_) => tracing::warn!(
+                "a process of another user connected to the takeover's socket; Rowstamp refused it"
+            ),
             Err(error) => {
-                tracing::warn!(%error, "the takeover's socket");
+                tracing::warn!(%error, "the takeover's socket failed");
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         }
@@ -153,8 +155,8 @@ async fn answer(
             }
             Request::TakeOver { protocol, .. } => Reply::Refused {
                 reason: format!(
-                    "it is of a version that hands over by protocol {PROTOCOL}, not {protocol}; stop it with SIGTERM, then \
-                     start the new one"
+                    "the running process is of a version that hands over by protocol {PROTOCOL}, not {protocol}; stop it with \
+                     SIGTERM, then start the new process"
                 ),
             },
             Request::Ready => Reply::Refused { reason: "nothing was handed over".to_owned() },

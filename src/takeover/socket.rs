@@ -25,11 +25,15 @@ const LINE_BYTES_MAX: u64 = 16 * 1024;
 
 #[derive(Debug, thiserror::Error)]
 pub enum TakeoverError {
-    #[error("the process that runs does not give its place: {0}")]
+    #[error("the running process refused the takeover: {0}")]
     Refused(String),
-    #[error("the process that runs ended the takeover; it serves on, unless it ended: see its log")]
+    #[error(
+        "the running process broke off the takeover; it continues to serve, unless it has ended; read its log"
+    )]
     GoneAway,
-    #[error("the listening socket that was handed over: {0}; is listen.address of another kind?")]
+    #[error(
+        "the listening socket that was handed over cannot be used: {0}; write the listen.address of the running process"
+    )]
     Listener(io::Error),
     #[error("{path}: {error}", path = path.display())]
     Socket { path: PathBuf, error: io::Error },

@@ -62,7 +62,7 @@ impl Environment {
             let named = behind.split_once('}').filter(|(name, _)| is_name(name));
             let Some((name, behind)) = named else {
                 return Err(
-                    "has ${ without the name of a variable and } behind it; write ${NAME}, or $${ for the two characters".to_owned()
+                    "has ${ without the name of a variable and } after it; write ${NAME}, or $${ for the two characters ${".to_owned()
                 );
             };
             let value = self.text(name).map_err(|why| {

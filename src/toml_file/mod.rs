@@ -89,7 +89,7 @@ fn read_text(file: &Path) -> Result<String, String> {
             std::io::ErrorKind::PermissionDenied => {
                 "give the user that rowstamp runs as the right to read it"
             }
-            _ => "name a file that is there",
+            _ => "name a file that exists",
         };
         format!("cannot be read: {error}; {remedy}")
     };

@@ -26,7 +26,9 @@ impl Overlay {
         let mut overlay = Overlay::default();
         for (variable, text, path) in environment.keys() {
             let laid = match text {
-                None => Err("is not UTF-8; set it to the value as TOML has it, without quotes".to_owned()),
+                None => {
+                    Err("is not UTF-8; set the variable to the value as in TOML, without quotes".to_owned())
+                }
                 Some(text) => overlay.one(table, schema, (variable, &path), text),
             };
             if let Err(why) = laid {
@@ -49,7 +51,7 @@ impl Overlay {
         let forms = Forms::of(leaf);
         if forms.table().is_some() {
             let first = variables(leaf, path).into_iter().next().unwrap_or_default();
-            return Err(format!("names a table; set one of its keys, as {first}"));
+            return Err(format!("names a table; set one of its keys, for example {first}"));
         }
         let value = typed(text, &forms)?;
         let Some((tables, key)) = path.rsplit_once('.') else { return Err(unknown(variable, schema)) };
@@ -129,7 +131,7 @@ pub(super) fn typed<'a>(text: &'a str, forms: &Forms<'_>) -> Result<DeValue<'a>,
             return list.filter(|list| matches!(list, DeValue::Array(_))).ok_or_else(|| {
                 let example =
                     if is_table { "[{ name = \"dba\", role = \"read\" }]" } else { "[\"a:1\", \"b:2\"]" };
-                format!("is no list; write it as TOML has it, {example}")
+                format!("is not a list; write the list as in TOML, {example}")
             });
         }
         if text.contains(',') || !forms.has_text() {

@@ -83,30 +83,30 @@ impl Line<'_> {
         let key = self.key.filter(|_| !self.is_header).unwrap_or("key");
         let remedy = match reason {
             DUPLICATE if self.is_header => {
-                return "the table is here a second time; put all its keys under one header".to_owned();
+                return "the table is defined a second time; put all its keys under one header".to_owned();
             }
-            DUPLICATE => return "the key is here a second time; remove one of the two".to_owned(),
-            _ if value == Some("") => return format!("there is no value; write one behind {key} ="),
+            DUPLICATE => return "the key is defined a second time; remove one of the two".to_owned(),
+            _ if value == Some("") => return format!("the value is missing; write it after {key} ="),
             "string values must be quoted" => format!("write {key} = \"...\""),
             "invalid boolean" => "write true or false, in small letters".to_owned(),
             "invalid literal string" | "invalid basic string" => {
-                "close the string in its line with the quote that opens it".to_owned()
+                "end the string on the same line, with the quote that begins it".to_owned()
             }
             "key with no value" | "invalid unquoted key" if self.text.contains(':') && value.is_none() => {
                 return format!(
-                    "this is not TOML, as YAML and JSON are not; write {key} = value, and tables as [backend]"
+                    "this is not TOML (YAML or JSON?); write {key} = value, and tables as [backend]"
                 );
             }
             "key with no value" => format!("write {key} = and the value"),
-            "invalid unquoted key" => "put quotes around a name that has other letters".to_owned(),
+            "invalid unquoted key" => {
+                "put quotes around a name with other characters than letters, digits, _ and -".to_owned()
+            }
             "unclosed table" => "close the table's name, as in [backend]".to_owned(),
             "missing escaped value" => "write two backslashes, or single quotes around the string".to_owned(),
-            "`_` may only go between digits" => "write the digits alone".to_owned(),
-            "unexpected key or value" => {
-                "remove what is left behind the value, or begin a new line".to_owned()
-            }
+            "`_` may only go between digits" => "remove the `_`".to_owned(),
+            "unexpected key or value" => "remove the text after the value, or begin a new line".to_owned(),
             "invalid key-value pair" => "write key = value, and tables as [backend]".to_owned(),
-            _ => "https://toml.io has the grammar".to_owned(),
+            _ => "see https://toml.io for the grammar".to_owned(),
         };
         format!("{reason}; {remedy}")
     }

@@ -99,18 +99,18 @@ fn values_that_do_not_fit() {
         ),
         ("word = 'mysql'", "word: \"mysql\" is unknown; write \"embedded\" or \"etcd\""),
         ("word = 1", "word: expected \"embedded\" or \"etcd\", found an integer; write it in quotes"),
-        ("time = '0s'", "time: must be longer than nothing: write, say, \"3s\""),
+        ("time = '0s'", "time: must be longer than 0: write, for example, \"3s\""),
         (
             "time = 3",
             "time: expected a duration such as \"3s\" or \"10m\", found an integer; write it in quotes",
         ),
         (
             "size = '0MiB'",
-            "size: is no size: write a whole number above 0 and B, KiB, MiB or GiB, as in \"64MiB\"",
+            "size: is not a size: write a whole number above 0 and B, KiB, MiB or GiB, as in \"64MiB\"",
         ),
         (
             "size = '18446744073709551615GiB'",
-            "size: is no size: write a whole number above 0 and B, KiB, MiB or GiB, as in \"64MiB\"",
+            "size: is not a size: write a whole number above 0 and B, KiB, MiB or GiB, as in \"64MiB\"",
         ),
         (
             "place = 'localhost'",
@@ -132,10 +132,10 @@ fn all_errors_at_once_each_with_its_line() {
         &[
             "1: count: 0 is out of range: write a number from 1 up to 9",
             "3: nmae: unknown key; did you mean name?",
-            "4: many.a.must: is missing; write, say, must = 7",
+            "4: many.a.must: is missing; write, for example, must = 7",
             "6: many.\"b*\".must: expected a whole number, found a string",
             "9: many.c.most: unknown key; did you mean must?",
-            "10: many.c.wholly_else: unknown key; known here: must",
+            "10: many.c.wholly_else: unknown key; the keys here are: must",
         ],
     );
 }
@@ -144,7 +144,7 @@ fn all_errors_at_once_each_with_its_line() {
 fn a_key_that_is_missing_is_told_where_its_table_is_missing_too() {
     let mut findings = Findings::default();
     let keys = parse::<Sample>(Path::new("f"), "count = 3", None, &mut findings).unwrap().keys;
-    assert_eq!(findings.to_string(), "error: f:1: inner.must: is missing; write, say, must = 7");
+    assert_eq!(findings.to_string(), "error: f:1: inner.must: is missing; write, for example, must = 7");
     assert_eq!(keys, Sample { count: 3, ..Sample::default() });
 }
 
@@ -157,8 +157,8 @@ fn syntax_errors_name_line_and_column_and_not_what_the_line_says() {
     check(
         "count = 1\n\u{e4} = 'x'\ncount = 2",
         &[
-            "2: column 1: invalid unquoted key; put quotes around a name that has other letters",
-            "3: count: column 1: the key is here a second time; remove one of the two",
+            "2: column 1: invalid unquoted key; put quotes around a name with other characters than letters, digits, _ and -",
+            "3: count: column 1: the key is defined a second time; remove one of the two",
         ],
     );
 }
@@ -184,7 +184,7 @@ fn long_names_are_cut_and_many_errors_are_counted() {
     parse::<Sample>(Path::new("f"), &text, None, &mut findings);
     let found = findings.to_string();
     assert_eq!(found.lines().count(), 101);
-    assert!(found.contains("51 more errors in this file are not shown"), "{found}");
+    assert!(found.contains("errors of this file that are not shown: 51"), "{found}");
     let mut findings = Findings::default();
     parse::<Sample>(Path::new("f"), &"= 1\n".repeat(150), None, &mut findings);
     assert_eq!(findings.to_string().lines().count(), 100);
@@ -223,7 +223,7 @@ fn files_that_are_not_read() {
         (folder.path().to_owned(), "is not a file; name the file itself"),
         (
             folder.path().join("none"),
-            "cannot be read: No such file or directory (os error 2); name a file that is there",
+            "cannot be read: No such file or directory (os error 2); name a file that exists",
         ),
     ] {
         let mut findings = Findings::default();

@@ -88,9 +88,11 @@ impl std::str::FromStr for Interval {
 
     fn from_str(text: &str) -> Result<Self, String> {
         match humantime::parse_duration(text) {
-            Ok(Duration::ZERO) => Err("must be longer than nothing: write, say, \"3s\"".to_owned()),
+            Ok(Duration::ZERO) => Err("must be longer than 0: write, for example, \"3s\"".to_owned()),
             Ok(duration) => Ok(Interval(duration)),
-            Err(error) => Err(format!("is no duration ({error}): write, say, \"3s\", \"10m\" or \"8h\"")),
+            Err(error) => {
+                Err(format!("is not a duration ({error}): write, for example, \"3s\", \"10m\" or \"8h\""))
+            }
         }
     }
 }
@@ -127,7 +129,7 @@ impl std::str::FromStr for UtcTime {
             .filter(|since| since.subsec_nanos().is_multiple_of(1000));
         let micros = since_1970.and_then(|since| u64::try_from(since.as_micros()).ok());
         micros.map(|micros| UtcTime { micros }).ok_or_else(|| {
-            "is no time in UTC from 1970 on, to the microsecond: write, say, \"2026-01-01T00:00:00Z\""
+            "is not a UTC time from 1970 on, with microseconds at most: write, for example, \"2026-01-01T00:00:00Z\""
                 .to_owned()
         })
     }
@@ -159,7 +161,7 @@ impl std::str::FromStr for ByteSize {
         };
         let size = UNITS.iter().find_map(number_of).map(ByteSize);
         size.ok_or_else(|| {
-            "is no size: write a whole number above 0 and B, KiB, MiB or GiB, as in \"64MiB\"".into()
+            "is not a size: write a whole number above 0 and B, KiB, MiB or GiB, as in \"64MiB\"".into()
         })
     }
 }
@@ -236,8 +238,7 @@ impl std::str::FromStr for Network {
     fn from_str(text: &str) -> Result<Self, String> {
         let network = text.parse().ok().or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from));
         network.map(Network).ok_or_else(|| {
-            "is no network: write an address and how many of its bits count, as in \"10.0.0.0/8\", or one address"
-                .to_owned()
+            "is not a network: write a network such as \"10.0.0.0/8\", or one address".to_owned()
         })
     }
 }

@@ -41,7 +41,7 @@ pub(super) fn walk<'a>(
     let json = walk.table(table.get_ref(), schema, "", 1);
     walk.found.sort();
     if walk.found_more > 0 {
-        let more = format!("{} more errors in this file are not shown", walk.found_more);
+        let more = format!("errors of this file that are not shown: {}", walk.found_more);
         walk.found.push(Finding::error(file, None, None, more));
     }
     (json, walk.written, walk.found)
@@ -110,7 +110,7 @@ impl Walk<'_> {
                 let example = schema.get("examples").and_then(|all| all.get(0));
                 let example = match (example, variable_at(&self.written.variables, &path)) {
                     (_, Some(_)) => format!("; set {}", variable_of(&path)),
-                    (Some(one), None) => format!("; write, say, {name} = {one}"),
+                    (Some(one), None) => format!("; write, for example, {name} = {one}"),
                     (None, None) => String::new(),
                 };
                 self.error(&path, line, format!("is missing{example}"));
@@ -194,7 +194,7 @@ fn unknown(name: &str, known: Option<&Map<String, Value>>, root: &Value) -> Stri
     let mut elsewhere = Vec::new();
     tables_with(name, root, "", &mut elsewhere);
     if elsewhere.is_empty() {
-        return format!("unknown key; known here: {}", names().collect::<Vec<_>>().join(", "));
+        return format!("unknown key; the keys here are: {}", names().collect::<Vec<_>>().join(", "));
     }
     format!("unknown key here; it belongs under {}", elsewhere.join(" or "))
 }

@@ -145,7 +145,7 @@ impl Member {
     fn note_end(&self, killed: bool) {
         let log = self.proxy().last_log();
         assert!(!log.contains("panicked"), "{} panicked:\n{log}", self.name);
-        let given_up = log.matches("whose outcome was unknown are given up").count() as u64;
+        let given_up = log.matches("skipped a range of ids").count() as u64;
         self.ended.lock().unwrap().push(Ended { killed, given_up });
     }
 }

@@ -64,7 +64,7 @@ pub(crate) fn text(
         .flat_map(|member| member.ended.lock().unwrap().clone())
         .map(|ended| ended.given_up)
         .sum();
-    line("ranges given up", format!("{given_up}, of raises whose outcome was unknown"));
+    line("ranges skipped", format!("{given_up}, of which it is not known whether the store saved them"));
     line("looks at the bounds", campaign.bounds.checks().to_string());
     text.trim_end().to_owned()
 }

@@ -68,7 +68,11 @@ fn exit_codes() {
     check(
         Some(GOOD),
         &["check", "--online"],
-        (2, "", "[backend.control] is missing. Make one on the server"),
+        (
+            2,
+            "",
+            "[backend.control] is missing: --online reads the server through the control account. Create this account on the server",
+        ),
     );
     check(Some(GOOD), &["check", "--json"], (0, "\"code\": \"file\"", ""));
     check(Some(GOOD), &["check", "--help"], (0, "--online", ""));
@@ -118,7 +122,7 @@ fn completions_and_manual_pages() {
     check(
         None,
         &["man", "--dir", "none"],
-        (1, "", "error: none is not there; name a folder that this user may write to"),
+        (1, "", "error: none does not exist; name a folder that this user may write to"),
     );
 }
 
@@ -131,14 +135,18 @@ fn explain_gives_the_second_opinion_where_it_is_asked_for() {
     let note = "the tables' columns are not known";
     check(Some(GOOD), insert, (0, "LAST_INSERT_ID() and the OK packet hold the first\n\n", note));
     check(Some(&always), insert, (0, "hold the first\nrewrite.verify: the second parser agrees\n", note));
-    check(Some(&always), partitioned, (0, "rewrite.verify: the second parser cannot judge it\n", note));
+    check(
+        Some(&always),
+        partitioned,
+        (0, "rewrite.verify: the second parser cannot judge the statement\n", note),
+    );
     let parts =
         &["explain", "insert into shop.t(a) values(1); use shop; call p(); insert into orders(a) values(2)"]
             [..];
     check(
         Some(GOOD),
         parts,
-        (0, "once that is answered:\n insert into orders(a,`id`) values(2,LAST_INSERT_ID(<id 1", note),
+        (0, "after the server's answer:\n insert into orders(a,`id`) values(2,LAST_INSERT_ID(<id 1", note),
     );
     check(Some("rewrite.verify = 'often'\n"), &["check"], (1, "rewrite.verify", ""));
 }
@@ -164,8 +172,7 @@ fn explain_reads_logs() {
         (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
     };
     let (exit, out, _) = explain(&["--from", "a.log", "--from", "a.log"]);
-    let expect = "6 statements: 0 refused, 0 that the server judges first and that are refused if it takes them, 2 rewritten \
-                  with 4 ids, 2 INSERTs left as they are, 2 others\n";
+    let expect = "statements: 6; refused: 0, server first: 0, rewritten: 2 (ids: 4), INSERTs left unchanged: 2, others: 2\n";
     assert!(exit == 0 && out.ends_with(expect) && !out.contains("canary"), "{exit}: {out}");
     assert!(out.contains("  INSERT INTO orders(a) VALUES (...)\n"), "{out}");
     assert!(out.contains("note: prepared 2 times, and not run\n"), "{out}");
@@ -177,7 +184,7 @@ fn explain_reads_logs() {
         "{exit}: {out}"
     );
     let (exit, _, error) = explain(&["--from", "c.log"]);
-    assert!(exit == 1 && error.contains("error: reading c.log: "), "{exit}: {error}");
+    assert!(exit == 1 && error.contains("error: cannot read c.log: "), "{exit}: {error}");
     for wrong in [
         &["--from", "a.log", "insert"][..],
         &["--json", "insert"],
@@ -187,7 +194,7 @@ fn explain_reads_logs() {
         assert_eq!(explain(wrong).0, 2, "{wrong:?}");
     }
     let (exit, out, _) = explain(&["--database", "shop", "insert into orders(a) values(1)"]);
-    let note = "mode = \"shadow\": forwarded as it came; with the rule on:\n";
+    let note = "mode = \"shadow\": sent unchanged; with the rule on:\n";
     assert!(exit == 0 && out.starts_with(note) && out.contains("<id 1 of shop.ids>"), "{exit}: {out}");
 }
 
@@ -234,7 +241,7 @@ fn decode_takes_ids_apart() {
     check(
         None,
         &["decode", "--generator", "shop.id", "1"],
-        (2, "", "rules define no generator shop.id; did you mean shop.ids?\n"),
+        (2, "", "rules: there is no generator shop.id; did you mean shop.ids?\n"),
     );
     check(
         None,
@@ -263,7 +270,7 @@ fn timestamp_generators_are_checked_and_decoded() {
     let (code, text) = said(&["check"]);
     assert!(code == Some(0) && text.contains("2 rules for 1 table and 1 pattern, 1 generator\n"), "{text}");
     let (code, text) = said(&["decode", "--generator", "shop.ids", "67108864"]);
-    let parts = "67108864\n  time      2019-12-24T16:00:16.384Z\n  node      0\n  sequence  0\nA time is";
+    let parts = "67108864\n  time      2019-12-24T16:00:16.384Z\n  node      0\n  sequence  0\nThe time is";
     assert!(code == Some(0) && text.starts_with(parts), "{text}");
     fs::write(folder.path().join("rules/shop.toml"), rules.replace("js-safe", "uid-generator")).unwrap();
     let (code, text) = said(&["check"]);
@@ -313,11 +320,11 @@ fn a_generators_bound_is_raised_and_never_lowered() {
     };
     check("store list", 0, "GENERATOR  BOUND  KIND      OWNER\nshop.ids   1      sequence  ");
     check("store raise shop.ids --to 5000", 0, "shop.ids is raised from 1 to 5000\n");
-    check("store raise shop.ids --to 5000", 0, "shop.ids stands at 5000\n");
+    check("store raise shop.ids --to 5000", 0, "shop.ids is already at 5000\n");
     check(
         "store raise shop.ids --to 4999",
         1,
-        "shop.ids stands at 5000, which is above 4999; a bound is never lowered",
+        "shop.ids is at 5000, which is above 4999; a bound is never lowered",
     );
     let far = "5000000001 is far above its bound, 5000, and the ids in its tables are not known";
     check(
@@ -346,14 +353,49 @@ fn a_generators_bound_is_raised_and_never_lowered() {
     check("store raise shop.ids --above-tables --to 9", 2, "cannot be used with");
     check("store raise shop.ids --above-tables", 2, "[backend.control] is missing");
     check("store raise --settle", 2, "shop.ids has seed = \"none\"");
-    check("store raise --settle --to 4000", 0, "shop.ids stands at 5000\n");
+    check("store raise --settle --to 4000", 0, "shop.ids is already at 5000\n");
     check("store raise --settle --to 7000", 0, "shop.ids is raised from 5000 to 7000\n");
     check("store", 2, "Usage: rowstamp store");
     check("store --help", 0, "raise");
 
     fs::remove_file(folder.path().join("rowstamp.redb")).unwrap();
-    check("store list", 1, "there is no store yet; `rowstamp serve` makes it");
+    check(
+        "store list",
+        1,
+        "there is no store yet; correct store.path, or start `rowstamp serve`, which makes the store",
+    );
     assert!(!folder.path().join("rowstamp.redb").exists());
+}
+
+/// As in `rowstamp check | head`: a command whose reader has ended ends as ever, and does all that it is to do.
+#[test]
+fn a_reader_that_ends_is_no_error() {
+    let folder = with_store();
+    for line in [
+        "check",
+        "check --json",
+        "explain --database shop insert\tinto\torders(a)\tvalues(1)",
+        "decode --layout snowflake 1541815603606036480 x",
+        "book",
+        "book refused",
+        "man",
+        "completions bash",
+        "store list --json",
+        "store raise shop.ids --to 5000",
+        "store list",
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rowstamp"));
+        command.current_dir(folder.path()).args(line.split(' ')).stdout(writer);
+        let unread = command.output().unwrap();
+        let read = run(folder.path(), &line.split(' ').collect::<Vec<_>>());
+        let end =
+            |output: &Output| (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned());
+        assert_eq!(end(&unread), end(&read), "{line}");
+        assert!(!read.stdout.is_empty(), "{line}");
+    }
+    assert!(said(folder.path(), "store list").1.contains("shop.ids   5000 "));
 }
 
 #[test]
@@ -361,7 +403,7 @@ fn the_store_of_a_proxy_that_runs_is_left_alone() {
     let rules = &[("shop", RULES)];
     let proxy = Proxy::start("listen.address = '127.0.0.1:0'\nbackend.address = '127.0.0.1:1'\n", rules);
     let (code, text) = said(proxy.dir(), "store raise shop.ids --to 9");
-    assert!(code == 1 && text.contains("is in use by another rowstamp: stop that one"), "{text}");
+    assert!(code == 1 && text.contains("is in use by another Rowstamp process; stop that process"), "{text}");
 }
 
 #[test]
@@ -376,47 +418,42 @@ fn what_is_exported_raises_another_store_and_lowers_nothing() {
     let table =
         r#"{"key":"bindings/shop.orders","value":{"v":1,"generator":"shop.ids","floor":7,"new":[1]}}"#;
     fs::write(from.path().join("table"), table).unwrap();
-    check(&from, "store import table", 0, "1 records of table: 1 written");
+    check(&from, "store import table", 0, "table: records: 1, written: 1;");
     check(&from, "store export file", 0, "");
-    check(&from, "store export file", 1, "file cannot be made; name a new file");
+    check(&from, "store export file", 1, "file cannot be created; name a new file");
     let (code, text) = said(from.path(), "store export -");
     assert_eq!((code, &text), (0, &fs::read_to_string(from.path().join("file")).unwrap()));
     assert!(text.lines().count() == 2 && text.contains(r#""new":[1]"#), "{text}");
 
     put(&text);
-    check(&to, "store import file", 0, "2 records of file: 2 written");
+    check(&to, "store import file", 0, "file: records: 2, written: 2;");
     check(&to, "store list", 0, "shop.ids   5000   sequence  rowstamp store import\n");
     check(&to, "store list", 0, "shop.orders  shop.ids   7\n");
     check(&to, "store raise shop.ids --to 6000", 0, "");
-    check(&to, "store import file", 0, "2 records of file: 0 written");
+    check(&to, "store import file", 0, "file: records: 2, written: 0;");
     check(&to, "store list", 0, "shop.ids   6000 ");
     // Nothing at all is written where one record does not fit.
     put(&text.replace("5000", "9000").replace(r#""generator":"shop.ids""#, r#""generator":"shop.b""#));
-    check(
-        &to,
-        "store import file",
-        1,
-        "shop.orders is bound to generator shop.b, and to shop.ids in this store",
-    );
+    check(&to, "store import file", 1, "table shop.orders has generator shop.b, but shop.ids in this store");
     put(&text.replace("sequence", "timestamp"));
     check(
         &to,
         "store import file",
         1,
-        "generators/shop.ids is of kind timestamp, and of kind sequence in this store",
+        "generators/shop.ids is of kind timestamp, but of kind sequence in this store",
     );
     put(&format!("{text}nonsense\n"));
     check(&to, "store import file", 1, "file:3: this is no line of `rowstamp store export`");
     put(r#"{"key":"witness/p1","value":{"v":1}}"#);
-    check(&to, "store import file", 1, "file:1: witness/p1 is of one store alone");
+    check(&to, "store import file", 1, "file:1: witness/p1 belongs to one store only");
     put(&text.replace(r#""v":1"#, r#""v":2"#));
-    check(&to, "store import file", 1, "has format 2, this rowstamp knows up to 1");
+    check(&to, "store import file", 1, "has format 2, and this version of Rowstamp reads formats up to 1");
     check(&to, "store list", 0, "shop.ids   6000 ");
 
     // To a store that is not there yet.
     fs::remove_file(to.path().join("rowstamp.redb")).unwrap();
     let other = from.path().join("rowstamp.toml").display().to_string();
-    check(&to, &format!("store move --from {other}"), 0, "2 records of ");
+    check(&to, &format!("store move --from {other}"), 0, "records: 2, written: ");
     let (_, moved) = said(to.path(), "store export -");
     assert_eq!(moved, text);
     // What was moved away is refused, and brought back by a move.
@@ -437,7 +474,7 @@ fn what_is_exported_raises_another_store_and_lowers_nothing() {
         let (code, text) = said(from.path(), line);
         assert!(code == 1 && moved.iter().all(|part| text.contains(part)), "{line}: {code} {text}");
     }
-    check(&to, &format!("store move --from {other}"), 0, "0 written");
+    check(&to, &format!("store move --from {other}"), 0, "written: 0;");
     let third = with_store();
     check(&third, &format!("store move --from {other}"), 1, "this store was moved to the file");
     check(&to, "store raise shop.ids --to 9000", 0, "to 9000");

@@ -46,29 +46,30 @@ fn what_would_stop_serve_is_found() {
     let folder = folder();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap();
-    let listens = "Address already in use (os error 98); stop what listens there, or write another address";
+    let listens =
+        "Address already in use (os error 98); stop the program that listens there, or write another address";
     for (keys, key, expect) in [
-        (format!("listen.address = '{taken}'"), "listen.address", format!("nobody can listen on {taken}: {listens}")),
-        (format!("http.address = '{taken}'"), "http.address", format!("nobody can listen on {taken}: {listens}")),
+        (format!("listen.address = '{taken}'"), "listen.address", format!("Rowstamp cannot listen on {taken}: {listens}")),
+        (format!("http.address = '{taken}'"), "http.address", format!("Rowstamp cannot listen on {taken}: {listens}")),
         (
             format!("admin = {{ address = '{taken}', users = [{{ name = 'a', password = 'b' }}] }}"),
             "admin.address",
-            format!("nobody can listen on {taken}: {listens}"),
+            format!("Rowstamp cannot listen on {taken}: {listens}"),
         ),
         (
             "listen.address = '192.0.2.1:3307'".into(),
             "listen.address",
-            "nobody can listen on 192.0.2.1:3307: Cannot assign requested address (os error 99); correct it".into(),
+            "Rowstamp cannot listen on 192.0.2.1:3307: Cannot assign requested address (os error 99); correct the address".into(),
         ),
         (
             "listen.address = 'unix:none/s'".into(),
             "listen.address",
-            "nobody can listen on unix:none/s: No such file or directory (os error 2); correct it".into(),
+            "Rowstamp cannot listen on unix:none/s: No such file or directory (os error 2); correct the address".into(),
         ),
         (
             "http.address = 'unix:text'".into(),
             "http.address",
-            "nobody can listen on unix:text: address in use; stop what listens there, or write another address".into(),
+            "Rowstamp cannot listen on unix:text: address in use; stop the program that listens there, or write another address".into(),
         ),
         (
             "store.path = 'none/ids.redb'".into(),
@@ -79,16 +80,16 @@ fn what_would_stop_serve_is_found() {
         (
             "store.path = 'empty'".into(),
             "store.path",
-            "empty in the store is damaged: the file is empty; bring the store back from a copy; generators with seed = \"tables\" start \
-             above their tables' ids"
+            "empty in the store is damaged: the file is empty; restore the store, and do the steps of `rowstamp book restore` before \
+             proxies start"
                 .into(),
         ),
         (
             "store.path = 'open/ids.redb'".into(),
             "store.path",
-            "everybody can write to the folder open: chmod o-w open".into(),
+            "everybody can write to the folder open; run chmod o-w open".into(),
         ),
-        ("state.path = 'open'".into(), "state.path", "everybody can write to the folder open: chmod o-w open".into()),
+        ("state.path = 'open'".into(), "state.path", "everybody can write to the folder open; run chmod o-w open".into()),
         ("state.path = 'text'".into(), "state.path", "text is no folder; correct the path".into()),
         (
             "state.path = 'broken'".into(),
@@ -110,7 +111,7 @@ fn what_would_stop_serve_is_found() {
         (
             "listen.tls = { cert = 'cert', key = 'other' }".into(),
             "listen.tls.key",
-            "other is the key of another certificate than the one in cert; name the key that it was made with".into(),
+            "other is not the key of the certificate in cert; name the key of that certificate".into(),
         ),
         (
             "listen.tls = { cert = 'text', key = 'key' }".into(),
@@ -150,7 +151,7 @@ fn two_addresses_are_two() {
     fs::write(folder.path().join("rowstamp.toml"), config).unwrap();
     let (code, text) = said(folder.path(), "check");
     let expect = format!(
-        "error: rowstamp.toml:3: http.address: {free} is what listen.address has; write another address"
+        "error: rowstamp.toml:3: http.address: listen.address has the same address, {free}; write another address"
     );
     assert!(code == Some(1) && text.contains(&expect), "{text}");
 }
@@ -165,17 +166,20 @@ fn a_default_port_that_is_taken_is_an_error_for_clients_only() {
     let _taken = [TcpListener::bind("127.0.0.1:3307"), TcpListener::bind("127.0.0.1:3309")];
     let (code, text) = said(folder.path(), "check");
     assert_eq!(code, Some(1), "{text}");
-    let remedy = "Address already in use (os error 98); stop what listens there, or write another address";
+    let remedy =
+        "Address already in use (os error 98); stop the program that listens there, or write another address";
     for expect in [
-        format!("error: rowstamp.toml:1: listen.address: nobody can listen on 127.0.0.1:3307: {remedy}\n"),
         format!(
-            "warning: rowstamp.toml:1: http.address: nobody can listen on 127.0.0.1:3309: {remedy}, until then there are no metrics\n"
+            "error: rowstamp.toml:1: listen.address: Rowstamp cannot listen on 127.0.0.1:3307: {remedy}\n"
+        ),
+        format!(
+            "warning: rowstamp.toml:1: http.address: Rowstamp cannot listen on 127.0.0.1:3309: {remedy}; until then there are no metrics\n"
         ),
     ] {
         assert!(text.contains(&expect), "{text}\nnot {expect}");
     }
     let (code, text) = said(folder.path(), "serve");
-    let expect = "cannot listen on 127.0.0.1:3307: Address already in use (os error 98); stop what listens there, or set another listen.address";
+    let expect = "cannot listen on 127.0.0.1:3307: Address already in use (os error 98); stop the program that listens there, or set another listen.address";
     assert!(code == Some(1) && text.contains(expect), "{text}");
 }
 

@@ -157,18 +157,21 @@ fn what_a_person_types_and_reads() {
         for (statement, error) in [
             (
                 "SHOW RULSE",
-                "ERROR 1064 (42000) at line 1: the console has no SHOW RULSE; did you mean SHOW RULES?; HELP lists what it has",
+                "ERROR 1064 (42000) at line 1: the console does not know SHOW RULSE (did you mean SHOW RULES?); HELP lists the commands",
             ),
             (
                 "RAISE GENERATOR größe TO 7",
-                "ERROR 1105 (HY000) at line 1: there is no sequence \"größe\": SHOW GENERATORS",
+                "ERROR 1105 (HY000) at line 1: the rules have no generator größe; SHOW GENERATORS lists all",
             ),
-            ("KILL 8", "ERROR 1105 (HY000) at line 1: there is no session 8: SHOW SESSIONS"),
+            ("KILL 8", "ERROR 1105 (HY000) at line 1: there is no session 8; SHOW SESSIONS lists all"),
             (
                 "SELECT * FROM orders",
                 "ERROR 1235 (42000) at line 1: this is Rowstamp's console, which has no tables",
             ),
-            ("INSERT INTO orders VALUES (1)", "ERROR 1064 (42000) at line 1: the console has no INSERT"),
+            (
+                "INSERT INTO orders VALUES (1)",
+                "ERROR 1064 (42000) at line 1: the console does not know INSERT",
+            ),
         ] {
             let told = typed(statement);
             // With --table MariaDB's client repeats the statement first.
@@ -176,7 +179,7 @@ fn what_a_person_types_and_reads() {
         }
         let reloaded = typed("RELOAD RULES DRY RUN");
         assert!(
-            reloaded.contains("2 rules and 2 generators would be active")
+            reloaded.contains("rules: 2, generators: 2; all would be active")
                 && reloaded.contains("table shop.t is new"),
             "{reloaded}"
         );
@@ -200,7 +203,7 @@ fn what_a_person_types_and_reads() {
             run(client, Transport::Tcp, &console, &["-uguest", "-plook", "-BNe", statement])
         };
         assert!(look("SHOW RULES").starts_with("shop.items\tid"), "{client:?}");
-        let denied = "ERROR 1227 (42000) at line 1: Access denied; you need role = \"write\" for DRAIN, and yours is \"read\"";
+        let denied = "ERROR 1227 (42000) at line 1: Access denied; DRAIN needs role = \"write\", and your role is \"read\"";
         assert!(look("DRAIN").contains(denied), "{client:?}");
         assert_eq!(console.done().len(), 6);
     }

@@ -19,8 +19,8 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What the proxy says while it does not know that it holds the tables' locks.
 const LOCKS_AWAY: [&str; 2] = [
-    "the locks of the ruled tables cannot be looked at",
-    "the locks of the ruled tables have not been seen in time",
+    "Rowstamp cannot check its locks on the tables",
+    "Rowstamp could not check its locks on the tables in time",
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -62,6 +62,7 @@ fn what_the_account_may_not_see() {
         rig.differs("view-unseen", &["SELECT ON shop.*"], &basic);
         rig.differs("body-unseen", &["SELECT, SHOW VIEW, EXECUTE ON shop.*"], &all);
         rig.differs("highest-unread", &["INSERT ON shop.t"], &basic);
+        rig.differs("column-missing", &["DELETE ON shop.t"], &basic);
         rig.differs("accounts-unseen", &all[..2], &all);
         rig.differs("schema-missing", &["USAGE ON *.*"], &basic);
         rig.differs("table-missing", &["SELECT ON shop.u"], &basic);

@@ -26,7 +26,7 @@ fn for_people() {
         let folder = Folder::new(server, ROOT);
         folder.rules("text_shop", RULES);
         let (code, out, _) = run(&folder, "check --online");
-        let note = "text_shop.t\n  warning  auto-increment-kept  rules/text_shop.toml:4: id is AUTO_INCREMENT still: ";
+        let note = "text_shop.t\n  warning  auto-increment-kept  rules/text_shop.toml:4: id is still AUTO_INCREMENT: ";
         assert!(code == 0 && out.starts_with(note), "{out}");
         let counts = "\n\n0 errors, 1 warning, 0 notes\n1 rule for 1 table and 0 patterns, 1 generator\n";
         assert!(out.ends_with(counts), "{out}");

@@ -61,7 +61,7 @@ fn commands(block: &[&str]) -> Vec<Part> {
 }
 
 /// What depends on how far the generator has come when it is asked: whether its ids are above the highest of the counter's yet.
-const MOVING: [&str; 3] = ["it stands at", "counter stands at", " above "];
+const MOVING: [&str; 2] = ["counter is at", " above "];
 
 /// What two runs have in common: numbers are any number, and columns are as wide as they are.
 pub(crate) fn alike(text: &str) -> String {
@@ -99,6 +99,6 @@ fn a_guide_is_read() {
         Part::Sql("DO 1;\n".into()),
     ];
     assert_eq!(parse(text), expect);
-    assert_eq!(alike("a  12\nit stands at 7\n b1.34"), "a # \nb#.#");
+    assert_eq!(alike("a  12\nthe counter is at 7\n b1.34"), "a # \nb#.#");
     assert_eq!(last_number("a 12\nb 7 c"), Some(7));
 }

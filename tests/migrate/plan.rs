@@ -34,7 +34,7 @@ fn tables_are_listed_and_rules_are_added() {
                 "plan.big",
                 "9223372036854775766",
                 "99 %",
-                "warning: plan.small: 5 % of its ids are left",
+                "warning: plan.small: 5 % of the column's ids are left",
                 "rules/plan.toml (--write writes it)",
             ],
         );
@@ -72,7 +72,7 @@ fn tables_are_listed_and_rules_are_added() {
         assert_eq!(fs::read_to_string(&file).unwrap(), written, "run again");
         let timestamps =
             "rowstamp migrate plan --kind timestamp --layout snowflake --table none --table small";
-        bench.check(&folder, timestamps, 0, &["error: plan.small: tinyint", "widen it first"]);
+        bench.check(&folder, timestamps, 0, &["error: plan.small: tinyint", "widen the column first"]);
 
         shards(&bench, &server, &folder);
         databases(&bench, &server, &folder);
@@ -81,9 +81,9 @@ fn tables_are_listed_and_rules_are_added() {
             ("plan --kind timestamp", 2, "--layout"),
             ("plan --kind timestamp --layout snowflak", 2, "did you mean \"snowflake\"?"),
             ("plan --kind timestamp --layout snowflake --interleave", 2, "--interleave is for sequences"),
-            ("plan --schema nowhere", 0, "no table that was asked for has AUTO_INCREMENT"),
+            ("plan --schema nowhere", 0, "no chosen table has AUTO_INCREMENT"),
             ("sql --back", 2, "--step"),
-            ("sql --table nothing", 1, "has no table that the rules name"),
+            ("sql --table nothing", 1, " has a rule; write a rule first"),
             ("sql --table big --servers 2 --server 3", 2, "--server 3 is not one of --servers 2"),
             ("sql --table big --servers 2 --server 2", 2, "this server counts by 1 from 1"),
             ("seed --shard localhost", 2, "has no port"),
@@ -228,5 +228,5 @@ fn twins(bench: &Bench, server: &Server, folder: &Path) {
         lines.iter().filter(|line| line.len() > 6).map(|line| (line[1], line[5], line[6])).collect();
     assert_eq!(counters, [("b.T", "77", "78"), ("b.t", "5", "6")], "{}: {text}", server.kind.name());
     let both = "rowstamp migrate plan --schema 'a b' --schema a_b --write";
-    bench.check(folder, both, 2, &["the rules of a_b and of a b would both be", "a_b.toml"]);
+    bench.check(folder, both, 2, &["the rules of a_b and of a b would both be in", "a_b.toml"]);
 }

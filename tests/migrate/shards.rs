@@ -34,16 +34,16 @@ fn two_shards_are_seeded_and_compared() {
         bench.check(&folder, &format!("rowstamp migrate seed --table t {more}"), 0, expect);
     };
     seed("--dry-run", &["s.t would be made at 51"]);
-    seed("", &["s.t is made at 51"]);
+    seed("", &["s.t is created at 51"]);
     seed(&format!("{both} --dry-run"), &["s.t would be raised from 51 to 20001"]);
     seed(&format!("{both} --margin 1000"), &["s.t is raised from 51 to 21001"]);
-    seed(&both, &["s.t stands at 21001"]);
+    seed(&both, &["s.t is already at 21001"]);
 
     let verify = |more: &str, code: i32, expect: &[&str]| {
         bench.check(&folder, &format!("rowstamp migrate verify {both} {more}"), code, expect);
     };
     let row = format!("s.t on {}", second.address());
-    verify("--table t", 0, &[&row, "2 ids of 2 tables compared: none is double", "Not seen by any of this"]);
+    verify("--table t", 0, &[&row, "2 ids of 2 tables compared: none is double", "Not checked: "]);
     // More than a page, in both.
     to_first.run("INSERT INTO s.t (a) SELECT 1 FROM mysql.help_topic a JOIN mysql.help_topic b LIMIT 25000");
     to_second.run("INSERT INTO s.t (id) VALUES (61), (15000)");
@@ -63,9 +63,9 @@ fn two_shards_are_seeded_and_compared() {
     verify(
         "--table u",
         1,
-        &["2 rows have ids that name a node that never reserved any time", "1 id came twice: 5 in s.u on"],
+        &["2 rows have ids with a node that never reserved any time", "1 id came twice: 5 in s.u on"],
     );
-    bench.check(&folder, "rowstamp migrate seed --table u", 0, &["s.u: nodes to come begin at 20"]);
+    bench.check(&folder, "rowstamp migrate seed --table u", 0, &["s.u: new nodes begin at 20"]);
 }
 
 /// What the account does not see of one server is not left out in silence.
@@ -89,16 +89,16 @@ fn a_shard_whose_tables_the_account_does_not_see() {
     let config = fs::read_to_string(&file).unwrap().replace("\"root\"", "\"few\"");
     fs::write(&file, config).unwrap();
     let both = format!("--shard {} --shard {}", first.address(), second.address());
-    let lacks = format!("{} has no table of the rule s.t that the control account sees", second.address());
+    let lacks = format!("s.t: the control account sees no table of this rule on {}", second.address());
     let seed = format!("rowstamp migrate seed {both}");
-    bench.check(&folder, &seed, 1, &[&lacks, "GRANT SELECT on it to the account"]);
+    bench.check(&folder, &seed, 1, &[&lacks, "GRANT SELECT on the table to the account"]);
     bench.check(&folder, &format!("{seed} --dry-run"), 1, &[&lacks]);
-    bench.check(&folder, "rowstamp store list", 0, &["the store holds no generator"]);
+    bench.check(&folder, "rowstamp store list", 0, &["the store has no generators"]);
     let verify = format!("rowstamp migrate verify {both}");
-    let about = format!("s.t on {}\n  FINDING  no table that the control account sees", second.address());
+    let about = format!("s.t on {}\n  FINDING  the control account sees no such table", second.address());
     bench.check(&folder, &verify, 1, &[&about]);
     to_second.run("GRANT SELECT ON s.* TO few@'%'");
-    bench.check(&folder, &seed, 0, &["s.t is made at 51"]);
+    bench.check(&folder, &seed, 0, &["s.t is created at 51"]);
     bench.check(&folder, &verify, 1, &["1 id came twice: 50 in"]);
     // Nowhere: it may not be made yet.
     for root in [&mut to_first, &mut to_second] {
@@ -108,13 +108,13 @@ fn a_shard_whose_tables_the_account_does_not_see() {
         &folder,
         &seed,
         0,
-        &["has no table s.t that the control account sees; nothing is raised for it"],
+        &["note: s.t: the control account sees no such table on ", "; no generator is raised for the table"],
     );
     bench.check(
         &folder,
         &verify,
         0,
-        &["  open     no table that the control account sees, so nothing of it is proved"],
+        &["  open     the control account sees no such table, so verify proves nothing of the table"],
     );
 }
 
@@ -131,7 +131,7 @@ fn what_is_no_proof() {
             bench.check(&folder, &format!("rowstamp migrate verify {more}"), code, expect);
         };
         root.run("INSERT INTO s.t VALUES (50, 1)");
-        verify("--table t --step moved --since-id 50", 0, &["no row has an id above 50", "stands at 51"]);
+        verify("--table t --step moved --since-id 50", 0, &["no row has an id above 50", "counter is at 51"]);
         // Somebody's transaction is still open.
         let mut stray = server.client();
         stray.run("BEGIN");
@@ -139,12 +139,12 @@ fn what_is_no_proof() {
         verify(
             "--table t --step moved --since-id 50",
             1,
-            &["1 row above 50 have ids from elsewhere (51 to 51)"],
+            &["1 row above 50 has an id of other writers (51 to 51)"],
         );
         verify(
             "--table t --step moved --since-id 60",
             1,
-            &["counter stands at 52, and rows above 60 do not show"],
+            &["counter is at 52, so rows above 60 do not show"],
         );
         stray.run("ROLLBACK");
         // Two servers number their sessions apart.
@@ -152,14 +152,18 @@ fn what_is_no_proof() {
             "--table t --shard {0} --shard {0} --step interleaved --sessions-up-to",
             server.address()
         );
-        verify(&format!("{twice} 7"), 2, &["--sessions-up-to is written 1 times, and there are 2 servers"]);
+        verify(&format!("{twice} 7"), 2, &["--sessions-up-to has 1 number for 2 servers"]);
         verify(&format!("{twice} 7 --sessions-up-to 9"), 1, &["no session began before"]);
         // Text has another order than numbers.
         root.run("ALTER TABLE s.t MODIFY id VARCHAR(20) NOT NULL");
         root.run("INSERT INTO s.t VALUES ('9', 1), ('10', 1), ('100', 1)");
         let twice = format!("--table t --shard {0} --shard {0}", server.address());
-        verify(&twice, 0, &["  open     whether an id is double: ids that are no integers are not compared"]);
-        verify("--table t", 0, &["  proved   no id is double: its column has a unique key"]);
+        verify(
+            &twice,
+            0,
+            &["  open     an id may be double: verify does not compare ids that are no integers"],
+        );
+        verify("--table t", 0, &["  proved   no id is double: the column has a unique key"]);
     }
 }
 
@@ -180,29 +184,32 @@ fn a_store_that_a_proxy_holds() {
             1,
             &["is open in a running proxy", "there is nothing to do"],
         );
-        bench.check(
+        let text = bench.check(
             folder,
             "rowstamp migrate verify",
             0,
             &["open     the generators' bounds cannot be read", "2 rows with id % 1 = 0"],
         );
-        bench.check(
-            folder,
-            "rowstamp migrate sql --step drop --back --table t",
-            0,
-            &[
-                "-- The generators' bounds cannot be read",
-                "s.t is left out, or ids would come twice: its generator issues odd ids",
-            ],
-        );
-        bench.check(
-            folder,
-            "rowstamp migrate sql --step drop --back --table u",
-            0,
-            &["s.u is left out, or ids would come twice: its generator makes timestamps"],
-        );
+        let headings: Vec<_> = text.lines().filter(|line| ["s.t", "s.u"].contains(line)).collect();
+        assert_eq!(headings, ["s.t", "s.u"], "{}: {text}", kind.name());
+
+        let caution = "warning: The generators' bounds cannot be read";
+        let begins = "warning: The counter of step drop --back begins above the tables' ids";
+        let t = "s.t is left out, because ids would come twice: its generator issues odd ids";
+        let u = "s.u is left out, because ids would come twice: its generator makes timestamps";
+        let back = "rowstamp migrate sql --step drop --back";
+        for (tables, left_out) in [("--table t", vec![t]), ("--table u", vec![u]), ("", vec![t, u])] {
+            let expect = [vec![caution, begins, "error: no table is left for step drop --back:\n"], left_out];
+            let text = bench.check(folder, &format!("{back} {tables} 2>&1 >printed"), 1, &expect.concat());
+            assert!(!text.contains("ALTER TABLE"), "{}: {text}", kind.name());
+            assert_eq!(fs::read_to_string(folder.join("printed")).unwrap(), "", "{}: {tables}", kind.name());
+        }
         proxy.write_rules("s", &RULES.replacen("\"sequence\"", "\"sequence\"\nstep = 2", 1));
-        bench.check(folder, "rowstamp migrate sql --step drop --back --table t", 0, &["AUTO_INCREMENT = 52"]);
+        let expect =
+            ["-- The generators' bounds cannot be read", "-- s.u is left out", "AUTO_INCREMENT = 52"];
+        bench.check(folder, &format!("{back} 2>said"), 0, &expect);
+        let said = fs::read_to_string(folder.join("said")).unwrap();
+        assert!(said.contains(caution) && said.contains(begins), "{}: {said}", kind.name());
     }
 }
 

@@ -104,7 +104,7 @@ async function run() {
     const orders = (await status()).generators.find((each) => each.name === "shop.orders");
     same(await detail("shop.orders", "Issued since the start"), separated(orders.issued), "issued");
     same(await detail("shop.orders", "Bound in the store"), separated(orders.bound), "bound");
-    same(await detail("shop.orders", "Last id it may issue"), "4,294,967,295", "max");
+    same(await detail("shop.orders", "Last possible id"), "4,294,967,295", "max");
     same(await cell("shop.orders", "headroom"), separated(orders.headroom_ids), "headroom");
     same(await cell("shop.orders", "reserve"), separated(orders.reserved_ids), "reserve");
     same(BigInt(orders.headroom_ids) === BigInt(orders.max) - BigInt(orders.bound) + 1n, true, "headroom from the bound");
@@ -155,7 +155,7 @@ async function run() {
     await clear();
     await page.click("#filter");
     await page.type("nothing like it");
-    same([await names(), await texts("#none")], [[], ["No generator is like that."]]);
+    same([await names(), await texts("#none")], [[], ["No generator matches the filter."]]);
     await clear();
     same((await names()).length, 4);
   });
@@ -163,7 +163,7 @@ async function run() {
   await check("servers, tables, clients, refused statements and events are those of /status.json", async () => {
     const told = await status();
     same(await texts("#servers tbody td:first-child"), told.backends.map((each) => each.address), "servers");
-    same(await texts("[data-tile=servers] .value"), ["1 of 1 answer"]);
+    same(await texts("[data-tile=servers] .value"), ["1 of 1 up"]);
     const ids = Object.fromEntries(await page.value("[...document.querySelectorAll('#tables tbody tr')].map((tr) => [tr.cells[0].textContent, tr.cells[3].textContent])"));
     for (const [name, each] of Object.entries(told.tables)) same(ids[name], separated(each.ids.total), name);
     same(Object.keys(ids).length, 4, "tables");

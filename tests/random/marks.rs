@@ -28,7 +28,7 @@ pub(crate) const MARKS: &[Mark] = &[
     mark("source", "select", "the query"),
     mark("source", "table", "the query"),
     mark("statement", "analyze", "ANALYZE"),
-    mark("statement", "explain", "no AUTO_INCREMENT, and EXPLAIN of"),
+    mark("statement", "explain", "without AUTO_INCREMENT the server cannot explain"),
     mark("statement", "load_data", "LOAD"),
     mark("id style", "expression", "an expression"),
     mark("id style", "undecided", "an expression"),
@@ -38,7 +38,7 @@ pub(crate) const MARKS: &[Mark] = &[
 ];
 
 /// What so few statements meet that a long run may have none.
-const RARE: &[Mark] = &[mark("source", "select", "an empty list before a query")];
+const RARE: &[Mark] = &[mark("source", "select", "an empty column list in front of a query")];
 
 /// A declared difference (docs/differences.md) in which rows are stored: no statement with all of these is run.
 pub(crate) struct Apart {

@@ -425,6 +425,35 @@ fn cases() {
     assert!(cases > 200, "only {cases} cases were read");
 }
 
+#[test]
+fn refusals_name_the_table_and_the_row() {
+    let mut setting = Setting::new();
+    setting.set("table", "orders(id bigint auto_increment, a int)");
+    for (text, expect) in [
+        (
+            "INSERT INTO orders (id, a) VALUES (1, 2), ((DEFAULT), 3)",
+            "the id of row 2 has DEFAULT in parentheses or within an expression; write DEFAULT by itself, or the value",
+        ),
+        (
+            "INSERT INTO orders (id, a) VALUES (1, 2), (@x, DEFAULT)",
+            "the id of row 2 is an expression, and another column has DEFAULT; leave that column out, in a separate statement",
+        ),
+        (
+            "INSERT INTO orders (a) VALUES (LAST_INSERT_ID(5)) ON DUPLICATE KEY UPDATE id = 7",
+            "a value has LAST_INSERT_ID(expr), and ON DUPLICATE KEY UPDATE assigns id; leave id out of its list, or write the \
+             value without LAST_INSERT_ID",
+        ),
+        (
+            "ANALYZE INSERT INTO orders (a) SELECT 1",
+            "Rowstamp runs INSERT ... SELECT as several statements, which ANALYZE cannot measure; run the statement without \
+             ANALYZE",
+        ),
+    ] {
+        let Planned::Refused(refusal) = setting.plan(text) else { panic!("{text}: it is not refused") };
+        assert_eq!(refusal.to_string(), format!("rowstamp: shop.orders: {expect}"));
+    }
+}
+
 /// Of a statement that is too long to be read.
 #[test]
 fn a_beginning_tells_its_table_only_where_the_name_cannot_go_on() {

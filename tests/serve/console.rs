@@ -126,14 +126,14 @@ fn what_an_operator_sees_and_does() {
         check(
             rig,
             "SELECT nothing FROM rules",
-            &["ERROR 1054", "there is no column nothing; it has table, column"],
+            &["ERROR 1054", "there is no column nothing; the columns are table, column"],
         );
         check(rig, "SHOW COMMANDS LIKE 'KILL%'", &["KILL id\twrite\tEnds a session"]);
 
         check(rig, &format!("PAUSE GENERATOR {generator}"), &[&format!("{generator}\tpaused")]);
         assert_eq!(code(&mut client, "INSERT INTO t(a) VALUES(2)"), 1467, "{}", rig.name());
         check(rig, "SHOW GENERATORS", &["\tpaused\t"]);
-        check(rig, &format!("RESUME GENERATOR {generator}"), &[&format!("{generator}\tgoes on")]);
+        check(rig, &format!("RESUME GENERATOR {generator}"), &[&format!("{generator}\tcontinues")]);
         assert_eq!(insert_id(&mut client, "INSERT INTO t(a) VALUES(2)"), 2, "{}", rig.name());
         let raise = format!("RAISE GENERATOR {generator} TO 5000000");
         check(rig, &raise, &["ERROR 1105", "is far above its bound", &format!("{raise} YES")]);
@@ -205,7 +205,9 @@ fn generators_that_are_not_used() {
         check(rig, "RELOAD RULES", &["result\t"]);
         let unused = |counts: &str, rules: &str| {
             let row = check(rig, &h, &[&format!("{DB}.h\tsequence\tunused\t{counts}\tNULL\tNULL\t")]);
-            let behind = format!("\tNULL\tNULL\tNULL\tNULL\tNULL\t{rules}\tno rule that acts names it");
+            let behind = format!(
+                "\tNULL\tNULL\tNULL\tNULL\tNULL\t{rules}\tno rule with mode = \"on\" names the generator"
+            );
             let bound =
                 row.strip_suffix(&behind).and_then(|row| row.rsplit_once('\t')).map(|(_, bound)| bound);
             assert!(bound.and_then(|bound| bound.parse().ok()) >= Some(7_000), "{}: {row}", rig.name());
@@ -269,7 +271,7 @@ fn reloads_and_users_that_change() {
         check(rig, "RELOAD RULES", &refused);
         rig.proxy.write_rules("rules", &with_u);
         let new = format!("table {DB}.u");
-        check(rig, "RELOAD RULES DRY RUN", &["result\t2 rules and 1 generators would be active", &new]);
+        check(rig, "RELOAD RULES DRY RUN", &["result\trules: 2, generators: 1; all would be active", &new]);
 
         // Another password and less of a role, by the console itself.
         let file = rig.proxy.dir().join("rowstamp.toml");

@@ -42,6 +42,11 @@ fn a_look_that_takes_long_enough_for_anothers_ids() {
             assert!(Instant::now() < end, "{}: {}", kind.name(), proxy.log());
         };
         assert_eq!(outcomes[0].ok().map(|ok| ok.insert_id), Some(4), "{}: {outcomes:?}", kind.name());
-        assert!(proxy.log().contains("were not seen held for a while"), "{}: {}", kind.name(), proxy.log());
+        assert!(
+            proxy.log().contains("did not see its locks on the tables for a while"),
+            "{}: {}",
+            kind.name(),
+            proxy.log()
+        );
     }
 }

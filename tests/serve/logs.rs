@@ -143,7 +143,7 @@ fn views_and_names_without_a_database() {
                 0,
                 "INSERT INTO other.far(b,`nr`) VALUES(1,LAST_INSERT_ID(<id 1",
             ),
-            ("INSERT INTO logs.blind(b) VALUES(1)", 1, "does not show column id just once"),
+            ("INSERT INTO logs.blind(b) VALUES(1)", 1, "does not show column id exactly once"),
             ("INSERT INTO t(a) VALUES(1)", 0, "t has a rule in logs: --database logs"),
             ("INSERT INTO far(b) VALUES(1)", 0, "far has a rule in other: --database other"),
         ] {

@@ -48,14 +48,27 @@ fn run(server: &Server, config: impl Fn(&str) -> String) {
     server.client().run(format!("DELETE FROM {DB}.t WHERE id >= 9000000"));
 
     let lower = format!("lower {DB}.g --to 100 --yes");
-    check(&other, &lower, 1, &["live, and may have reserved ids", "stop every proxy"]);
+    check(
+        &other,
+        &lower,
+        1,
+        &["proxies run and may have reserved ids above the new bound: p", "stop every proxy"],
+    );
     other.stop();
     frozen.signal("STOP");
     std::thread::sleep(LEASE);
     let (found, said) = store(&other, &lower);
-    assert!(found == Some(1) && (said.contains("p1 live") || said.contains("is held by another")), "{said}");
+    assert!(
+        found == Some(1) && (said.contains("p1; stop every proxy") || said.contains("is held by another")),
+        "{said}"
+    );
     kill_all_connections(server);
-    check(&other, &format!("lower {DB}.g --to 5 --yes"), 1, &["cannot be lowered to 5", "holds the id"]);
+    check(
+        &other,
+        &format!("lower {DB}.g --to 5 --yes"),
+        1,
+        &["cannot be lowered to 5", "the highest id of table"],
+    );
     check(&other, &format!("lower {DB}.g --to 10000000 --yes"), 1, &["which is not above", "store raise"]);
     check(&other, &format!("lower {DB}.g --to 100"), 1, &["would be lowered from 90000", "add --yes"]);
     check(&other, &lower, 0, &["is lowered from 90000", "to 100;"]);
@@ -103,9 +116,9 @@ fn a_bound_in_a_file_is_lowered_when_its_proxy_has_ended() {
     let mut proxy = Proxy::start(&proxy::config(&server.address()), &[("rules", &rules())]);
     client(proxy.port, DB).unwrap().run(INSERT);
     let lower = format!("lower {DB}.g --to 7 --yes");
-    check(&proxy, &lower, 1, &["is in use by another rowstamp"]);
+    check(&proxy, &lower, 1, &["is in use by another Rowstamp process"]);
     proxy.stop();
-    check(&proxy, &format!("raise {DB}.g --to 9223372036854775807"), 1, &["1 ids would be left", "--yes"]);
+    check(&proxy, &format!("raise {DB}.g --to 9223372036854775807"), 1, &["; 1 would be left", "--yes"]);
     check(&proxy, &format!("raise {DB}.g --to 9223372036854775807 --yes"), 0, &["to 9223372036854775807\n"]);
     check(&proxy, &lower, 0, &["to 7;"]);
     proxy.try_start().unwrap();

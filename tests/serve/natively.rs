@@ -88,7 +88,9 @@ fn inserts_go_on_while_the_store_is_away() {
         let stored = rows(&mut client, "SELECT COUNT(*), COUNT(DISTINCT id), SUM(id=0) FROM t");
         etcd.signal(0, "CONT");
         // Then it goes on above them.
-        rig.wait_until("the generator goes on", || rig.proxy.log().contains("goes on above the table's ids"));
+        rig.wait_until("the generator goes on", || {
+            rig.proxy.log().contains("continues above the table's ids")
+        });
         let highest: u64 = rows(&mut client, "SELECT MAX(id) FROM t").parse().unwrap();
         for n in 0..50 {
             let id = told(&mut client, &format!("INSERT INTO t(a) VALUES({n}+9000)"), 1);
@@ -145,7 +147,9 @@ fn what_cannot_be_rewritten_goes_on_as_it_came() {
         assert_eq!(code_of(&client.execute(&insert, &values).unwrap()), 0, "{name}");
         let log = rig.proxy.log();
         assert!(log.contains("went to the server as it came"), "{name}: {log}");
-        rig.wait_until("the generator goes on", || rig.proxy.log().contains("goes on above the table's ids"));
+        rig.wait_until("the generator goes on", || {
+            rig.proxy.log().contains("continues above the table's ids")
+        });
         std::thread::sleep(Duration::from_millis(1_500));
         let highest: u64 = rows(&mut client, "SELECT MAX(id) FROM t").parse().unwrap();
         for n in 0..50 {

@@ -103,7 +103,7 @@ fn timestamps_are_settled_on_every_node() {
     refused(&mut to_second, &second);
     let highest: u64 = rows(&mut to_first, "SELECT MAX(id) FROM t").parse().unwrap();
     let (to_come, of_first) =
-        (format!("{DB}.g: nodes to come begin at 20"), format!("{DB}.g: node 0 is raised from 20"));
+        (format!("{DB}.g: new nodes begin at 20"), format!("{DB}.g: node 0 is raised from 20"));
     check(&first, "raise --settle", 0, &["suspected by p", &to_come, &of_first, "settled"]);
     for client in [&mut to_first, &mut to_second] {
         goes_on(client);
@@ -113,7 +113,7 @@ fn timestamps_are_settled_on_every_node() {
     let nodes = "SELECT COUNT(DISTINCT id >> 2 & 1023) FROM t WHERE id > ";
     assert_eq!(rows(&mut to_first, &format!("{nodes}{highest}")), "2", "each is a node of its own again");
     check(&first, &format!("raise {DB}.g --above-tables"), 0, &[&to_come]);
-    check(&first, &format!("raise {DB}.g --above-tables"), 0, &["stands above 20", "on every node"]);
+    check(&first, &format!("raise {DB}.g --above-tables"), 0, &["is already above 20", "on every node"]);
     check(&first, &format!("raise {DB}.g --to 7"), 2, &["bounds are times, not ids; write --above-tables"]);
     check(&first, "list", 0, &[&format!("{DB}.g  0     20"), "timestamp"]);
 }
@@ -152,7 +152,12 @@ fn bounds_in_a_table_are_listed_and_raised() {
             check(&proxy, &format!("raise {db}.g --to 70000"), 0, &["to 70000\n"]);
             let ids: Vec<_> = (0..50).map(|_| insert_id(&mut client, INSERT)).collect();
             assert!(ids.is_sorted() && *ids.last().unwrap() >= 70_000, "{ids:?}");
-            check(&proxy, "raise --settle", 1, &["p1 would issue on", "stop them, then settle"]);
+            check(
+                &proxy,
+                "raise --settle",
+                1,
+                &["would continue to issue their reserved ids: p1; stop them, then settle"],
+            );
             drop(client);
             proxy.stop();
             server.client().run(format!("INSERT INTO {db}.t VALUES(90000, NULL)"));
@@ -184,8 +189,8 @@ fn a_table_of_bounds_moves_to_etcd_when_its_proxies_are_stopped() {
     let mut to_new = client(new.port, DB).unwrap();
     let ids: Vec<_> = (0..50).map(|_| insert_id(&mut to_new, INSERT)).collect();
     assert!(ids.is_sorted() && *ids.last().unwrap() > last, "{ids:?} {last}");
-    check(&new, "export -", 0, &["note: p2 live", "generators/operator_moves.g"]);
+    check(&new, "export -", 0, &["below the store: p2", "generators/operator_moves.g"]);
     let outcome = etcd.ctl(0, &["put", "/rowstamp/suspect", r#"{"v":1,"by":"x","since":"s","reason":"r"}"#]);
     assert_eq!(outcome.trim(), "OK");
-    check(&new, "export -", 1, &["suspected of having gone back"]);
+    check(&new, "export -", 1, &["the store may hold older data than before"]);
 }

@@ -223,7 +223,7 @@ fn a_template_in_shadow_mode() {
                 "{name}"
             );
         }
-        assert!(!rig.proxy.log().contains("a generator is made"), "{name}");
+        assert!(!rig.proxy.log().contains("has made a generator"), "{name}");
         for (mode, first) in [("on", 3), ("off", 5), ("on", 7)] {
             rig.proxy.write_rules("rules", &rules(mode));
             let (is_active, log) = rig.proxy.reload();
@@ -322,7 +322,7 @@ fn generators_of_tables_that_are_gone_are_closed() {
         rig.wait_until("they are closed", || {
             let log = rig.proxy.log();
             let closed =
-                log.lines().filter(|line| line.contains("the generators that were made for them are closed"));
+                log.lines().filter(|line| line.contains("has closed the generators that it made for them"));
             let counts = closed
                 .filter_map(|line| line.split("generators=").nth(1)?.split(' ').next()?.parse::<u32>().ok());
             counts.sum::<u32>() == 41

@@ -45,10 +45,10 @@ fn the_store_is_away_when_a_table_is_new() {
         client.run(format!("CREATE TABLE late {TABLE}"));
         rig.direct().run("INSERT INTO late VALUES(40, 1)");
         let said = message(&mut client, "INSERT INTO late(a) VALUES(1)");
-        let expect = "its generator could not be opened; the proxy's log has the reason";
+        let expect = "Rowstamp could not open its generator; the proxy's log has the reason";
         assert!(said.starts_with("1467 ") && said.contains(expect), "{name}: {said}");
         let told = rig.proxy.log();
-        let line = told.lines().find(|line| line.contains("a ruled table cannot be served"));
+        let line = told.lines().find(|line| line.contains("Rowstamp cannot serve a table with a rule"));
         assert!(
             line.is_some_and(|line| line.contains("etcd") && line.contains("pata_1.late")),
             "{name}: {told}"
@@ -66,7 +66,9 @@ fn the_store_is_away_when_a_table_is_new() {
             attempt(&mut client, "INSERT INTO late(a) VALUES(1)").is_ok()
         });
         assert_eq!(rows(&mut client, "SELECT MIN(id) FROM late WHERE id <> 40"), "41", "{name}");
-        rig.wait_until("the generator goes on", || rig.proxy.log().contains("goes on above the table's ids"));
+        rig.wait_until("the generator goes on", || {
+            rig.proxy.log().contains("continues above the table's ids")
+        });
         for _ in 0..30 {
             let id = attempt(&mut client, "INSERT INTO native(a) VALUES(1)")
                 .unwrap_or_else(|e| panic!("{name}: {e} after {ids:?}: {}", rig.proxy.log()));

@@ -216,7 +216,7 @@ fn an_error_of_the_ids_column_names_the_grant() {
                 assert_eq!(error.code, 1143, "{} {sql}: {error:?}", rig.name());
                 assert_eq!(prepared.err().map(|error| error.message).as_ref(), Some(&error.message));
                 let (_, grant) =
-                    error.message.split_once("; rowstamp fills this column: ").expect("a remedy");
+                    error.message.split_once("; Rowstamp fills this column: ").expect("a remedy");
                 direct.run(grant.replace("the account", &account));
                 granted.push(grant.split(' ').nth(1).unwrap().to_owned());
             }

@@ -223,7 +223,7 @@ fn an_exact_name_whose_id_is_of_another_type_says_so() {
     each_with(db, sql, "", &rules, |rig| {
         let said = message(&mut rig.client(), "INSERT INTO log VALUES(NOW(),'x')");
         assert!(
-            said.starts_with("1235") && said.contains("datetime, which holds no ids"),
+            said.starts_with("1235") && said.contains("datetime, which cannot hold ids"),
             "{}: {said}",
             rig.name()
         );

@@ -94,7 +94,7 @@ fn everything_passes_byte_for_byte_and_is_counted() {
         let told = |text: &str| log.lines().filter(|line| line.contains(text)).count();
         let odku = "INSERT INTO t(a) VALUES (...) ON DUPLICATE KEY UPDATE id = id + ?";
         assert_eq!(told(odku), 1, "{}: {log}", kind.name());
-        assert_eq!(told("shadow mode: it would be refused"), 2, "{}: {log}", kind.name());
+        assert_eq!(told("shadow mode: Rowstamp would refuse the statement"), 2, "{}: {log}", kind.name());
         assert!(!log.contains("canary"), "{}: {log}", kind.name());
         holds_nothing(&proxy, kind.name());
         let mut direct = server.client();
@@ -251,14 +251,14 @@ fn off_shadow_on_and_back_under_load() {
         drop(client);
         rig.proxy.stop();
         let log = rig.proxy.last_log();
-        let counts = log.lines().find(|line| line.contains("what would have become")).unwrap();
+        let counts = log.lines().find(|line| line.contains("the statements into the table so far")).unwrap();
         let number = |key: &str| {
             let rest = counts.split_once(key).unwrap().1;
             rest.split(' ').next().unwrap().parse::<u64>().unwrap()
         };
         let counted = number("rewritten=");
         assert!((300..written).contains(&counted), "{}: {counted} of {written}", rig.name());
-        let refused: Vec<&str> = log.lines().filter(|line| line.contains("would be refused")).collect();
+        let refused: Vec<&str> = log.lines().filter(|line| line.contains("would refuse")).collect();
         assert_eq!(
             (number("refused="), number("ids=")),
             (0, counted),

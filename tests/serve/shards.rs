@@ -39,7 +39,7 @@ fn no_id_is_in_two_shards() {
     make(b, DB, "INSERT INTO t VALUES (900, 0)");
     let written = |server, name| Proxy::written(&config(server, &etcd, name), &[("rules", &rules(DB, 50))]);
     let mut proxies = [written(a, "pa"), written(b, "pb")];
-    migrate(&proxies[0], "seed", [a, b], "shards.g is made at 901");
+    migrate(&proxies[0], "seed", [a, b], "shards.g is created at 901");
     for proxy in &mut proxies {
         proxy.try_start().unwrap();
     }

@@ -139,7 +139,7 @@ impl<'a> Writer<'a> {
     fn write_prepared_select(&mut self) {
         let mark = Param::Int(i64::try_from(self.mark_next()).unwrap());
         let outcomes = self.client.execute(&self.prepared[1], &[mark]).unwrap();
-        if refusal(&outcomes).is_some_and(|error| error.message.contains("prepare it again")) {
+        if refusal(&outcomes).is_some_and(|error| error.message.contains("prepare the statement again")) {
             self.tally.prepared_again.fetch_add(1, Ordering::Relaxed);
             let next = self.client.prepare(PREPARED[1]).unwrap().unwrap();
             let before = std::mem::replace(&mut self.prepared[1], next);

@@ -97,7 +97,7 @@ fn who_cannot_take_over_is_told_why() {
         assert_eq!(insert(&mut old), 1);
         // Without the flag, the embedded store is the first process's.
         let said = rig.proxy.attempt(&[]);
-        assert!(said.contains("is in use by another rowstamp"), "{said}");
+        assert!(said.contains("is in use by another Rowstamp process"), "{said}");
         let written = std::fs::read_to_string(rig.proxy.dir().join("rowstamp.toml")).unwrap();
         let write = |text: &str| std::fs::write(rig.proxy.dir().join("rowstamp.toml"), text).unwrap();
         write(&written.replace("127.0.0.1:0", "127.0.0.2:0"));
@@ -240,7 +240,7 @@ fn nobody_notices_a_row_of_takeovers_with_etcd_and_timestamps() {
     insert(&mut old);
     etcd.signal(0, "STOP");
     let said = proxy.attempt(&["--takeover"]);
-    assert!(said.contains("its reserve of ids would be lost"), "{said}");
+    assert!(said.contains("the reserved ids of the running process would be lost"), "{said}");
     assert_eq!(code(&mut old, "INSERT INTO t() VALUES()"), 0);
     etcd.signal(0, "CONT");
     assert!(etcd.wait_until_healthy());

@@ -260,7 +260,7 @@ fn a_number_is_for_one_running_proxy() {
     let second = std::panic::catch_unwind(|| member(&etcd, "p2", DB, "node = 5"));
     let panic = second.err().expect("it does not serve");
     let text = panic.downcast_ref::<String>().expect("a text");
-    let expected = format!("node 5 of generator {DB}.g is proxy p1's, which is running");
+    let expected = format!("node 5 of generator {DB}.g belongs to proxy p1, which is running");
     assert!(text.contains(&expected), "{text}");
     assert!(first.is_running());
 }

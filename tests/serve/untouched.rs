@@ -393,12 +393,20 @@ fn what_passed_before_a_rule_came_does_not_run_without_an_id() {
             rig.proxy.reload();
             let outcome = client.query("EXECUTE s").unwrap().remove(0);
             let error = outcome.err().unwrap_or_else(|| panic!("{}: it ran", rig.name()));
-            assert!(error.code == 1235 && error.message.contains("PREPARE it again"), "{}", error.message);
+            assert!(
+                error.code == 1235 && error.message.contains("PREPARE the statement again"),
+                "{}",
+                error.message
+            );
             let outcome = client.execute(&prepared, &[Param::Int(1)]).unwrap().remove(0);
             assert!(outcome.ok().is_some_and(|ok| ok.insert_id > 0), "{}: {outcome:?}", rig.name());
             let outcome = client.execute(&quoted, &[Param::Int(1)]).unwrap().remove(0);
             let error = outcome.err().unwrap_or_else(|| panic!("{}: it ran", rig.name()));
-            assert!(error.code == 1235 && error.message.contains("prepare it again"), "{}", error.message);
+            assert!(
+                error.code == 1235 && error.message.contains("prepare the statement again"),
+                "{}",
+                error.message
+            );
             assert_eq!(rows(&mut client, "SELECT COUNT(*) FROM later WHERE id>0"), "1");
         },
     );

@@ -197,7 +197,7 @@ fn pause(mut tokens: Tokens<'_>, is_paused: bool, form: &'static str) -> Parsed 
 }
 
 fn kill(mut tokens: Tokens<'_>) -> Parsed {
-    const FORM: &str = "KILL number, of SHOW SESSIONS";
+    const FORM: &str = "KILL id, with an id of SHOW SESSIONS";
     if tokens.take("QUERY")? {
         // Command-line clients send it at Ctrl-C, with the id of their connection to the console.
         return Err(SyntaxError::KillQuery);
@@ -307,10 +307,10 @@ mod tests {
             "SHOW FULL PROCESSLIST",
             Command::Show { what: What::Sessions, like: None, clauses: String::new() },
         );
-        refused("SHOW RULES LIKE shop", "shop in place of a pattern in quotes; write LIKE 'pattern'");
+        refused("SHOW RULES LIKE shop", "found shop, expected a pattern in quotes; write LIKE 'pattern'");
         refused(
             "SHOW RULES x",
-            "there is more behind it: x; write SHOW ... [LIKE 'pattern'] [WHERE ...] [ORDER BY ...] [LIMIT n]",
+            "unexpected text after the command: x; write SHOW ... [LIKE 'pattern'] [WHERE ...] [ORDER BY ...] [LIMIT n]",
         );
     }
 
@@ -348,45 +348,48 @@ mod tests {
     fn what_is_not_understood() {
         refused(
             "SHOW RULSE",
-            "the console has no SHOW RULSE; did you mean SHOW RULES?; HELP lists what it has",
+            "the console does not know SHOW RULSE (did you mean SHOW RULES?); HELP lists the commands",
         );
         refused(
             "SHOW PROXY",
-            "the console has no SHOW PROXY; did you mean SHOW PROXIES?; HELP lists what it has",
+            "the console does not know SHOW PROXY (did you mean SHOW PROXIES?); HELP lists the commands",
         );
         refused(
             "SHOW GENERATOR",
-            "the console has no SHOW GENERATOR; did you mean SHOW GENERATORS?; HELP lists what it has",
+            "the console does not know SHOW GENERATOR (did you mean SHOW GENERATORS?); HELP lists the commands",
         );
-        refused("SHWO RULES", "the console has no SHWO; did you mean SHOW?; HELP lists what it has");
-        refused("SHOW", "the console has no SHOW of nothing; HELP lists what it has");
-        refused("", "the console has no empty statement; HELP lists what it has");
-        refused("INSERT INTO t VALUES (1)", "the console has no INSERT; HELP lists what it has");
-        refused("'secret'", "the console has no a text in quotes; HELP lists what it has");
+        refused("SHWO RULES", "the console does not know SHWO (did you mean SHOW?); HELP lists the commands");
+        refused("SHOW", "the console does not know SHOW alone; HELP lists the commands");
+        refused("", "the console does not know an empty statement; HELP lists the commands");
+        refused("INSERT INTO t VALUES (1)", "the console does not know INSERT; HELP lists the commands");
+        refused("'secret'", "the console does not know a text in quotes; HELP lists the commands");
         refused(
             "EXPLAIN INSERT",
-            "INSERT in place of REWRITE; write EXPLAIN REWRITE [IN database] INSERT ...",
+            "found INSERT, expected REWRITE; write EXPLAIN REWRITE [IN database] INSERT ...",
         );
         refused(
             "EXPLAIN REWRITE",
-            "the end in place of a statement; write EXPLAIN REWRITE [IN database] INSERT ...",
+            "found the end of the statement, expected a statement; write EXPLAIN REWRITE [IN database] INSERT ...",
         );
-        refused("RELOAD", "the end in place of RULES; write RELOAD RULES [DRY RUN]");
-        refused("RELOAD RULES DRY", "the end in place of RUN; write RELOAD RULES [DRY RUN]");
-        refused("PAUSE shop.orders", "shop in place of GENERATOR; write PAUSE GENERATOR schema.name");
+        refused("RELOAD", "found the end of the statement, expected RULES; write RELOAD RULES [DRY RUN]");
+        refused(
+            "RELOAD RULES DRY",
+            "found the end of the statement, expected RUN; write RELOAD RULES [DRY RUN]",
+        );
+        refused("PAUSE shop.orders", "found shop, expected GENERATOR; write PAUSE GENERATOR schema.name");
         refused(
             &format!("PAUSE GENERATOR '{}'", "x".repeat(201)),
-            "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx... in place of a generator's name; write PAUSE GENERATOR schema.name",
+            "found xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx..., expected a generator's name; write PAUSE GENERATOR schema.name",
         );
         refused(
             "RAISE GENERATOR a.b TO -1",
-            "- in place of a number of at most 18446744073709551615; write RAISE GENERATOR schema.name TO number [YES]",
+            "found -, expected a number of at most 18446744073709551615; write RAISE GENERATOR schema.name TO number [YES]",
         );
         refused(
             "KILL QUERY 7",
-            "a statement of the console is never in the middle of its work; end a session by KILL n (SHOW SESSIONS)",
+            "the console has no running statement to kill; to end a session, write KILL id (SHOW SESSIONS has the ids)",
         );
-        refused("DRAIN now", "there is more behind it: now; write DRAIN");
+        refused("DRAIN now", "unexpected text after the command: now; write DRAIN");
         refused("SHOW `x", "a name in backticks is not closed");
     }
 

@@ -12,21 +12,21 @@ pub(super) enum Failure {
     Syntax(#[from] SyntaxError),
     /// It begins as MySQL's own text does.
     #[error(
-        "Access denied; you need role = \"write\" for {0}, and yours is \"read\": an operator may change it in admin.users"
+        "Access denied; {0} needs role = \"write\", and your role is \"read\"; admin.users sets the role"
     )]
     NeedsWrite(&'static str),
     #[error("Access denied; your account in admin.users has changed: log in again")]
     Gone,
     #[error("Unknown system variable '{0}'")]
     UnknownVariable(String),
-    #[error("there is no column {column}; it has {known}")]
+    #[error("there is no column {column}; the columns are {known}")]
     UnknownColumn { column: String, known: String },
     #[error("Table '{0}' doesn't exist")]
     UnknownTable(String),
     #[error("{0}")]
     Unsupported(String),
     #[error(
-        "there are {0} prepared statements in this connection already, or their texts are too long; close some"
+        "this connection has too many prepared statements ({0}), or their texts are too long; close some"
     )]
     TooManyPrepared(usize),
     #[error(transparent)]

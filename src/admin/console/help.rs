@@ -31,54 +31,55 @@ const fn write(form: &'static str, does: &'static str, example: &'static str) ->
 const TOPICS: [Topic; 21] = [
     write(
         "DRAIN",
-        "Ends this proxy as SIGTERM does: no new clients, sessions end between transactions, at most limits.drain_timeout later.",
+        "Ends this proxy, as SIGTERM does: it takes no new clients, and ends each session between transactions, after limits.drain_timeout at the \
+         latest.",
         "DRAIN",
     ),
     read(
         "EXPLAIN REWRITE [IN database] statement",
-        "What would be sent to the server for a statement, or why it would be refused. Nothing is sent and no id is issued. The \
-         database is the one of IN, or else of USE.",
+        "Shows the text that Rowstamp would send to the server for a statement, or why it would refuse the statement. The command sends \
+         nothing and issues no id. The database is that of IN, otherwise that of USE.",
         "EXPLAIN REWRITE IN shop INSERT INTO orders (customer) VALUES ('Ada')",
     ),
-    read("HELP [command]", "This list, or what one command does.", "HELP SHOW GENERATORS"),
+    read("HELP [command]", "Shows this list, or the description of one command.", "HELP SHOW GENERATORS"),
     write(
         "KILL id",
-        "Ends a session at once, whatever it does. Its id is the first column of SHOW SESSIONS.",
+        "Ends a session at once, whatever the session does. The first column of SHOW SESSIONS has the ids.",
         "KILL 7",
     ),
     write(
         "PAUSE GENERATOR schema.name",
-        "This proxy takes no ids of it until RESUME: INSERTs that need one are refused with 1467. Other proxies go on.",
+        "This proxy takes no ids of the generator until RESUME. INSERTs that need an id fail with error 1467. Other proxies continue.",
         "PAUSE GENERATOR shop.orders",
     ),
     write(
         "RAISE GENERATOR schema.name TO number [YES]",
-        "Ids that the sequence issues here from now on are at least this number, and so is what any proxy reserves from now on. Other \
-         proxies issue first what they have reserved, below bound_before. It is never lowered. A number far above what is in use needs YES.",
+        "Raises a sequence: from now on this proxy issues no id below the number, and no proxy reserves such an id. Other proxies first issue \
+         the ids that they have reserved, below bound_before. RAISE never lowers a sequence. A number far above the ids in use needs YES.",
         "RAISE GENERATOR shop.orders TO 5000000",
     ),
     write(
         "RELOAD RULES [DRY RUN]",
-        "Reads rowstamp.toml and the rules again, as SIGHUP does: all of it acts, or nothing. DRY RUN checks all and changes nothing; \
-         for that role = \"read\" suffices.",
+        "Reads rowstamp.toml and the rules again, as SIGHUP does. Everything takes effect, or nothing. DRY RUN checks everything and changes \
+         nothing; it needs only role = \"read\".",
         "RELOAD RULES DRY RUN",
     ),
     write("RESUME GENERATOR schema.name", "Ends a PAUSE.", "RESUME GENERATOR shop.orders"),
     read(
         "SELECT columns FROM table [WHERE ...] [ORDER BY ...] [LIMIT n]",
-        "Reads what a SHOW shows: rules, generators, sessions and so on. Columns or COUNT(*); conditions of columns and constants. Every SHOW \
-         takes WHERE, ORDER BY and LIMIT too.",
+        "Reads the table of a SHOW: rules, generators, sessions and so on. A SELECT takes columns or COUNT(*), and conditions of columns \
+         and constants. Every SHOW takes WHERE, ORDER BY and LIMIT too.",
         "SELECT generator, issued_ids FROM generators WHERE state <> 'open' ORDER BY issued_ids DESC LIMIT 5",
     ),
     read(
         "SHOW BACKENDS [LIKE 'pattern']",
-        "The servers of backend.address: which one new sessions go to, whether each answers and takes writes, and why connections for \
-         clients could not be made.",
+        "The servers of backend.address: the one that new sessions go to, whether each answers and accepts writes, and the last error of a \
+         connection for a client.",
         "SHOW BACKENDS",
     ),
     read(
         "SHOW COMMANDS [LIKE 'pattern']",
-        "This list. MariaDB's client keeps a bare HELP to itself.",
+        "This list. The clients mysql and mariadb do not send HELP without a topic.",
         "SHOW COMMANDS LIKE 'SHOW%'",
     ),
     read(
@@ -88,24 +89,24 @@ const TOPICS: [Topic; 21] = [
     ),
     read(
         "SHOW FINDINGS [LIKE 'pattern']",
-        "What rowstamp check --online finds: rules against the live tables, with the remedy. Asks the backend.",
+        "The findings of rowstamp check --online, which compares the rules with the live tables, and their remedies. Asks the backend.",
         "SHOW FINDINGS LIKE 'error'",
     ),
     read(
         "SHOW GENERATORS [LIKE 'pattern']",
-        "The generators: what they issued, what is in reserve, and how much of their ids is used up. Those that no rule which acts \
-         names are unused: of them the store knows the bound.",
+        "The generators: how many ids each has issued, has in reserve and has used. A generator that no rule with mode = \"on\" names is \
+         unused; its bound comes from the store.",
         "SHOW GENERATORS LIKE 'shop.%'",
     ),
     read(
         "SHOW PROXIES [LIKE 'pattern']",
-        "The proxies that live on the same store. Asks the store.",
+        "The proxies that run with the same store. Asks the store.",
         "SHOW PROXIES",
     ),
     read(
         "SHOW REFUSED [LIKE 'pattern']",
-        "The statements that this proxy has refused since its start, one row for all that differ in their values alone, the most frequent \
-         first. LIKE compares the statement.",
+        "The statements that this proxy has refused since its start, the most frequent first. Statements that differ only in their values \
+         share a row. LIKE compares the statement.",
         "SHOW REFUSED LIKE '%orders%'",
     ),
     read(
@@ -115,22 +116,23 @@ const TOPICS: [Topic; 21] = [
     ),
     read(
         "SHOW SESSIONS [LIKE 'pattern']",
-        "The clients of this proxy, what went through, and the last statement of each that was given ids, without its values. LIKE compares the user.",
+        "The clients of this proxy, their numbers of statements, ids and bytes, and the last statement of each that got ids, without its \
+         values. LIKE compares the user.",
         "SHOW SESSIONS LIKE 'app'",
     ),
     read(
         "SHOW SLOTS [LIKE 'pattern']",
-        "The nodes of timestamp generators, whose they are, and up to which time ids are reserved. Asks the store.",
+        "The nodes of timestamp generators, the proxy that has each node, and the time up to which it has reserved ids. Asks the store.",
         "SHOW SLOTS LIKE 'shop.events'",
     ),
     read(
         "SHOW STATS [LIKE 'pattern']",
-        "All that is counted and measured, under the names of /metrics.",
+        "All metrics, under the names of /metrics.",
         "SHOW STATS LIKE '%ids%'",
     ),
     read(
         "SHOW VERSION [LIKE 'pattern']",
-        "This proxy: its version, name, addresses, age, and whether new clients are served as they should be.",
+        "This proxy: its version, name, addresses and age, and the result of each check.",
         "SHOW VERSION",
     ),
 ];

@@ -47,7 +47,7 @@ pub(super) fn of_select(statement: &str) -> Option<Result<Asked, Failure>> {
 pub(super) fn of_show(what: What, clauses: &str) -> Result<Asked, Failure> {
     let name = SHOWN.iter().find(|(_, shown)| *shown == what).map_or("", |(name, _)| name);
     let query = select::query(&format!("SELECT * FROM {name} {clauses}"))?;
-    if table_of(&query) == Some(what) { checked(Asked { what, query }) } else { Err(unsupported("that")) }
+    if table_of(&query) == Some(what) { checked(Asked { what, query }) } else { Err(unsupported("UNION")) }
 }
 
 fn table_of(query: &Query) -> Option<What> {
@@ -64,8 +64,8 @@ fn table_of(query: &Query) -> Option<What> {
 
 fn unsupported(what: &str) -> Failure {
     Failure::Unsupported(format!(
-        "the console's tables know no {what}; they take columns, COUNT(*), WHERE with = <> < <= > >= LIKE IN BETWEEN IS NULL AND OR NOT, ORDER BY \
-         and LIMIT"
+        "the console's tables do not support {what}; they support columns, COUNT(*), WHERE with = <> < <= > >= LIKE IN BETWEEN IS NULL \
+         AND OR NOT, ORDER BY and LIMIT"
     ))
 }
 
@@ -86,7 +86,7 @@ fn checked(mut asked: Asked) -> Result<Asked, Failure> {
     if let Some((_, what)) = unknown.into_iter().find(|(is_there, _)| *is_there) {
         return Err(unsupported(what));
     }
-    if is_bare(&mut asked.query) { Ok(asked) } else { Err(unsupported("such clause")) }
+    if is_bare(&mut asked.query) { Ok(asked) } else { Err(unsupported("one of these clauses")) }
 }
 
 /// Whether there is nothing beside what is looked at here: the parser knows the clauses of many servers.
@@ -162,7 +162,7 @@ impl Asked {
         let mut outputs = Vec::new();
         for item in self.select().map(|select| select.projection.as_slice()).unwrap_or_default() {
             if outputs.len() > COLUMNS_MAX {
-                return Err(unsupported("so many columns"));
+                return Err(unsupported("so many columns in one SELECT"));
             }
             let (expr, alias) = match item {
                 SelectItem::Wildcard(more) if is_plain(more) => {
@@ -181,20 +181,20 @@ impl Asked {
                 }
                 SelectItem::UnnamedExpr(expr) => (expr, None),
                 SelectItem::ExprWithAlias { expr, alias } => (expr, Some(alias.value.clone())),
-                _ => return Err(unsupported("such column")),
+                _ => return Err(unsupported("this form of a column")),
             };
             outputs.push(if is_count(expr) {
                 (Output::Count, Column::new(alias.unwrap_or_else(|| "COUNT(*)".to_owned()), Type::Unsigned))
             } else {
-                let at = self.place(expr, of)?.ok_or_else(|| unsupported("calculation"))?;
-                let column = of.get(at).ok_or_else(|| unsupported("such column"))?;
+                let at = self.place(expr, of)?.ok_or_else(|| unsupported("calculations"))?;
+                let column = of.get(at).ok_or_else(|| unsupported("this form of a column"))?;
                 let name = alias.map_or_else(|| column.name.clone(), Into::into);
                 (Output::Column(at), Column::new(name, column.kind))
             });
         }
         let counts = outputs.iter().filter(|(output, _)| matches!(output, Output::Count)).count();
         if counts > 0 && counts < outputs.len() {
-            return Err(unsupported("COUNT(*) beside columns"));
+            return Err(unsupported("COUNT(*) together with columns"));
         }
         Ok(outputs)
     }
@@ -263,13 +263,14 @@ impl Asked {
                 Some((Output::Column(at), _)) => Some(*at),
                 _ => self.place(&one.expr, of)?,
             };
-            Ok((at.ok_or_else(|| unsupported("calculation in ORDER BY"))?, is_down))
+            Ok((at.ok_or_else(|| unsupported("calculations in ORDER BY"))?, is_down))
         };
         by.iter().map(one).collect()
     }
 
     fn limit(&self) -> Result<(usize, usize), Failure> {
-        let count = |expr: &Expr| number(expr).ok_or_else(|| unsupported("LIMIT but of whole numbers"));
+        let count =
+            |expr: &Expr| number(expr).ok_or_else(|| unsupported("a LIMIT that is not a whole number"));
         Ok(match &self.query.limit_clause {
             None => (0, usize::MAX),
             Some(LimitClause::OffsetCommaLimit { offset, limit }) => (count(offset)?, count(limit)?),
@@ -363,22 +364,22 @@ impl Asked {
             Expr::UnaryOp { op: UnaryOperator::Minus, expr } => match self.value(expr, of, row)? {
                 Value::Unsigned(n) => Ok(Value::Real(-as_real(n))),
                 Value::Real(n) => Ok(Value::Real(-n)),
-                _ => Err(unsupported("calculation")),
+                _ => Err(unsupported("calculations")),
             },
             Expr::Value(constant) => match &constant.value {
                 Constant::Number(digits, _) => match (digits.parse(), digits.parse()) {
                     (Ok(whole), _) => Ok(Value::Unsigned(whole)),
                     (_, Ok(real)) => Ok(Value::Real(real)),
-                    _ => Err(unsupported("such number")),
+                    _ => Err(unsupported("this number")),
                 },
                 Constant::SingleQuotedString(text) | Constant::DoubleQuotedString(text) => {
                     Ok(Value::Text(text.clone()))
                 }
                 Constant::Boolean(is) => Ok(Value::Unsigned(u64::from(*is))),
                 Constant::Null => Ok(Value::Null),
-                _ => Err(unsupported("such constant")),
+                _ => Err(unsupported("this form of a constant")),
             },
-            _ => Err(unsupported("calculation or function")),
+            _ => Err(unsupported("calculations and functions")),
         }
     }
 
@@ -391,7 +392,7 @@ impl Asked {
         depth: usize,
     ) -> Result<Option<bool>, Failure> {
         if depth > DEPTH_MAX {
-            return Err(unsupported("condition nested so deep"));
+            return Err(unsupported("a condition nested so deep"));
         }
         let inner = |expr: &Expr| self.truth(expr, of, row, depth + 1);
         let of_row = |expr: &Expr| self.value(expr, of, row);
@@ -420,7 +421,7 @@ impl Asked {
                     BinaryOperator::LtEq => Ordering::is_le,
                     BinaryOperator::Gt => Ordering::is_gt,
                     BinaryOperator::GtEq => Ordering::is_ge,
-                    _ => return Err(unsupported("such operator")),
+                    _ => return Err(unsupported("this operator")),
                 };
                 known(&of_row(left)?, &of_row(right)?).map(wanted)
             }
@@ -453,7 +454,7 @@ impl Asked {
                     (text, pattern) => not(*negated, Some(text.is_like(&pattern))),
                 }
             }
-            _ => return Err(unsupported("such condition")),
+            _ => return Err(unsupported("this form of a condition")),
         })
     }
 }

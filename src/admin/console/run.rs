@@ -82,7 +82,7 @@ async fn act(context: &Context<'_>, command: Command) -> Result<Answer, Failure>
             let state = match (is_paused, desk.pause(&generator, is_paused)?) {
                 (true, true) => "paused",
                 (true, false) => "was paused already",
-                (false, true) => "goes on",
+                (false, true) => "continues",
                 (false, false) => "was not paused",
             };
             vec![vec![generator.into(), state.into()]]
@@ -102,8 +102,8 @@ async fn act(context: &Context<'_>, command: Command) -> Result<Answer, Failure>
 
 /// First how much there is, then each change in a row of its own.
 fn reloaded(reload: &Reload) -> Rows {
-    let verb = if reload.is_dry_run { "would be" } else { "are" };
-    let count = format!("{} rules and {} generators {verb} active", reload.rules, reload.generators);
+    let verb = if reload.is_dry_run { "all would be" } else { "all are" };
+    let count = format!("rules: {}, generators: {}; {verb} active", reload.rules, reload.generators);
     let row = |what: &str, text: &str| vec![Value::from(what), Value::from(text)];
     let mut rows = vec![row("result", &count)];
     for (what, lines) in [
@@ -184,23 +184,23 @@ mod tests {
         for (statement, expect) in [
             (
                 "RELOAD RULES DRY RUN",
-                "result|2 rules and 2 generators would be active\n\
+                "result|rules: 2, generators: 2; all would be active\n\
               rule|table shop.t is new: column id\nwaits for a restart|store.path",
             ),
             (
                 "RELOAD RULES",
-                "result|2 rules and 2 generators are active\n\
+                "result|rules: 2, generators: 2; all are active\n\
               rule|table shop.t is new: column id\nwaits for a restart|store.path",
             ),
             ("RAISE GENERATOR shop.orders TO 20000", "shop.orders|10001|20000"),
             (
                 "RAISE GENERATOR shop.none TO 1",
-                "ER_UNKNOWN_ERROR there is no sequence \"shop.none\": SHOW GENERATORS",
+                "ER_UNKNOWN_ERROR the rules have no generator shop.none; SHOW GENERATORS lists all",
             ),
             ("PAUSE GENERATOR shop.orders", "shop.orders|paused"),
-            ("RESUME GENERATOR shop.orders", "shop.orders|goes on"),
+            ("RESUME GENERATOR shop.orders", "shop.orders|continues"),
             ("KILL 7", "OK the session has ended"),
-            ("KILL 8", "ER_UNKNOWN_ERROR there is no session 8: SHOW SESSIONS"),
+            ("KILL 8", "ER_UNKNOWN_ERROR there is no session 8; SHOW SESSIONS lists all"),
             ("DRAIN", "OK draining: no new clients, and the proxy ends with its last session"),
             ("EXPLAIN REWRITE INSERT INTO t VALUES (1)", "in shop:\nINSERT INTO t VALUES (1)"),
             ("EXPLAIN REWRITE IN blog INSERT INTO t VALUES (1)", "in blog:\nINSERT INTO t VALUES (1)"),
@@ -238,8 +238,8 @@ mod tests {
             ("KILL 7", "KILL"),
         ] {
             let expect = format!(
-                "ER_SPECIFIC_ACCESS_DENIED_ERROR Access denied; you need role = \"write\" for {what}, and yours is \"read\": \
-                 an operator may change it in admin.users"
+                "ER_SPECIFIC_ACCESS_DENIED_ERROR Access denied; {what} needs role = \"write\", and your role is \"read\"; \
+                 admin.users sets the role"
             );
             assert_eq!(answered(&desk, &guest, statement).await, expect);
         }
@@ -262,7 +262,7 @@ mod tests {
         assert_eq!(answered(&desk, &caller("nobody", Role::Write), "SELECT 1").await, gone);
         // The role is the one of now, not that of the login.
         let promoted = caller("guest", Role::Write);
-        assert!(answered(&desk, &promoted, "DRAIN").await.contains("yours is \"read\""));
+        assert!(answered(&desk, &promoted, "DRAIN").await.contains("your role is \"read\""));
         assert_eq!(desk.users().len(), 2);
     }
 }

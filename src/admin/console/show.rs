@@ -220,7 +220,7 @@ mod tests {
                 What::Generators,
                 vec![
                     "shop.events|timestamp|open|1234|2.5|NULL|3506|NULL|9223372036854775807|25|3|0.012|NULL|1|NULL",
-                    "shop.left|sequence|unused|0|0|NULL|NULL|77|NULL|NULL|NULL|NULL|NULL|0|no rule that acts names it",
+                    "shop.left|sequence|unused|0|0|NULL|NULL|77|NULL|NULL|NULL|NULL|NULL|0|no rule with mode = \"on\" names the generator",
                     "shop.orders|sequence|open|1234|2.5|8766|3506|10001|9223372036854775807|25|NULL|NULL|NULL|1|NULL",
                 ],
             ),
@@ -228,7 +228,8 @@ mod tests {
             (
                 What::Refused,
                 vec![
-                    "ANALYZE INSERT IGNORE INTO orders VALUES (...)|3|ANALYZE of INSERT IGNORE|app|1970-01-01T00:01:00Z|0123456789abcdef",
+                    "ANALYZE INSERT IGNORE INTO orders VALUES (...)|3|ANALYZE of an INSERT with IGNORE; leave IGNORE out, or write EXPLAIN|app|\
+                     1970-01-01T00:01:00Z|0123456789abcdef",
                 ],
             ),
             (What::Slots, vec!["shop.events|3|db1:3307|yes|2026-11-22 10:01:00"]),
@@ -248,7 +249,8 @@ mod tests {
             (
                 What::Findings,
                 vec![
-                    "warning|no-unique-key|shop.orders.id|no unique key|ALTER TABLE shop.orders ADD UNIQUE (id)",
+                    "warning|column-not-unique|shop.orders.id|no key makes id unique: the server accepts the same id twice|\
+                     ALTER TABLE shop.orders ADD UNIQUE KEY (id)",
                 ],
             ),
             (What::Config, vec!["listen.address|127.0.0.1:3307|127.0.0.1:3307|after a restart"]),

@@ -11,20 +11,20 @@ const TYPOS_MAX: usize = 2;
 pub(super) enum SyntaxError {
     #[error(transparent)]
     Unclosed(#[from] Unclosed),
-    #[error("the console has no {found}{}; HELP lists what it has", did_you_mean(.nearest.as_deref()))]
+    #[error("the console does not know {found}{}; HELP lists the commands", did_you_mean(.nearest.as_deref()))]
     Unknown { found: String, nearest: Option<String> },
-    #[error("{found} in place of {wanted}; write {form}")]
+    #[error("found {found}, expected {wanted}; write {form}")]
     Wrong { found: String, wanted: &'static str, form: &'static str },
-    #[error("there is more behind it: {found}; write {form}")]
+    #[error("unexpected text after the command: {found}; write {form}")]
     More { found: String, form: &'static str },
     #[error(
-        "a statement of the console is never in the middle of its work; end a session by KILL n (SHOW SESSIONS)"
+        "the console has no running statement to kill; to end a session, write KILL id (SHOW SESSIONS has the ids)"
     )]
     KillQuery,
 }
 
 fn did_you_mean(nearest: Option<&str>) -> String {
-    nearest.map(|nearest| format!("; did you mean {nearest}?")).unwrap_or_default()
+    nearest.map(|nearest| format!(" (did you mean {nearest}?)")).unwrap_or_default()
 }
 
 pub(super) fn wrong(found: Option<&Token<'_>>, wanted: &'static str, form: &'static str) -> SyntaxError {
@@ -35,7 +35,7 @@ pub(super) fn wrong(found: Option<&Token<'_>>, wanted: &'static str, form: &'sta
 pub(super) fn unknown(token: Option<&Token<'_>>, known: &[&str], before: &str) -> SyntaxError {
     let Some(token) = token else {
         let found =
-            if before.is_empty() { "empty statement".to_owned() } else { format!("{before}of nothing") };
+            if before.is_empty() { "an empty statement".to_owned() } else { format!("{before}alone") };
         return SyntaxError::Unknown { found, nearest: None };
     };
     let nearest = match token {
@@ -66,7 +66,7 @@ pub(super) fn shown(token: Option<&Token<'_>>) -> String {
         None => text.to_owned(),
     };
     match token {
-        None => "the end".to_owned(),
+        None => "the end of the statement".to_owned(),
         Some(Token::Word(text)) => cut(text),
         Some(Token::Name(text)) => format!("`{}`", cut(text)),
         Some(Token::Text(_)) => "a text in quotes".to_owned(),

@@ -29,7 +29,7 @@ impl Fleet {
         let fleet = match timeout(TIMEOUT, desk.proxies()).await {
             Ok(Ok(proxies)) => FleetStatus { proxies, trouble: None },
             Ok(Err(error)) => trouble(error.to_string()),
-            Err(_) => trouble(format!("the store does not answer within {TIMEOUT:?}")),
+            Err(_) => trouble(format!("the store did not answer within {TIMEOUT:?}")),
         };
         *known = Some((Instant::now(), fleet.clone()));
         fleet

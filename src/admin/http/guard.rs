@@ -83,7 +83,10 @@ pub(super) async fn guard(State(hosts): State<Hosts>, request: Request, next: Ne
         Some(refusal) => refusal,
         None => match tokio::time::timeout(REQUEST_DEADLINE, next.run(request)).await {
             Ok(response) => response,
-            Err(_) => text(StatusCode::SERVICE_UNAVAILABLE, "this took too long; try again"),
+            Err(_) => {
+                let why = format!("the proxy did not answer within {REQUEST_DEADLINE:?}; try again");
+                text(StatusCode::SERVICE_UNAVAILABLE, &why)
+            }
         },
     };
     for (name, value) in SECURITY {
@@ -95,19 +98,20 @@ pub(super) async fn guard(State(hosts): State<Hosts>, request: Request, next: Ne
 fn refusal(hosts: Hosts, request: &Request) -> Option<Response> {
     let headers = request.headers();
     if !hosts.allow(headers) {
-        let why = "http.address is a loopback address: ask for it by an IP address or as localhost";
+        let why =
+            "http.address is a loopback address: name an IP address or localhost as the host of the request";
         return Some(text(StatusCode::MISDIRECTED_REQUEST, why));
     }
     if ![Method::GET, Method::HEAD].contains(request.method()) {
         let mut response =
-            text(StatusCode::METHOD_NOT_ALLOWED, "GET and HEAD only: nothing can be changed here");
+            text(StatusCode::METHOD_NOT_ALLOWED, "GET and HEAD only: a request changes nothing here");
         response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
         return Some(response);
     }
     let length = headers.get(header::CONTENT_LENGTH);
     let has_body =
         length.is_some_and(|length| length != "0") || headers.contains_key(header::TRANSFER_ENCODING);
-    has_body.then(|| text(StatusCode::PAYLOAD_TOO_LARGE, "a request here has no body"))
+    has_body.then(|| text(StatusCode::PAYLOAD_TOO_LARGE, "a request must have no body"))
 }
 
 pub(super) fn text(status: StatusCode, text: &str) -> Response {

@@ -88,7 +88,7 @@ fn router(site: Arc<Site>, hosts: Hosts) -> Router {
 
 async fn nothing_there(uri: Uri) -> Response {
     let why = format!(
-        "there is no {}; there are / (the page), /metrics, /healthz, /readyz, /status.json and /history.json",
+        "there is no {}; the paths are / (the page), /metrics, /healthz, /readyz, /status.json and /history.json",
         uri.path()
     );
     text(StatusCode::NOT_FOUND, &why)
@@ -143,6 +143,8 @@ fn json(status: StatusCode, value: &impl Serialize) -> Response {
 fn answer(status: StatusCode, body: serde_json::Result<String>) -> Response {
     match body {
         Ok(body) => (status, [(header::CONTENT_TYPE, "application/json")], body + "\n").into_response(),
-        Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, &format!("this cannot be written: {error}")),
+        Err(error) => {
+            text(StatusCode::INTERNAL_SERVER_ERROR, &format!("the answer cannot be written as JSON: {error}"))
+        }
     }
 }

@@ -81,7 +81,7 @@ async fn what_is_at_which_path() {
         ("/healthz", "200", "text/plain; charset=utf-8", "ok\n"),
         ("/readyz", "200", "application/json", "{\"ready\":true,"),
         ("/status.json", "200", "application/json", "\"name\":\"db1:3307\""),
-        ("/nowhere", "404", "text/plain; charset=utf-8", "there is no /nowhere; there are /"),
+        ("/nowhere", "404", "text/plain; charset=utf-8", "there is no /nowhere; the paths are /"),
         ("/metrics/", "404", "text/plain; charset=utf-8", "there is no /metrics/"),
     ] {
         let (head, body) = rig.get(path).await;
@@ -144,7 +144,7 @@ async fn what_is_not_answered() {
 async fn a_store_that_is_away_shows() {
     let rig = rig(FakeDesk { is_away: true, ..FakeDesk::default() }).await;
     let checks = serde_json::json!([{"name": "listener", "needed": true},
-        {"name": "store", "needed": false, "trouble": "it does not answer"}]);
+        {"name": "store", "needed": false, "trouble": "the store did not answer the last request"}]);
     for (path, status) in [("/readyz", "200"), ("/readyz?strict", "503"), ("/readyz?a=b&strict=1", "503")] {
         let (head, body) = rig.get(path).await;
         assert_eq!(status_of(&head), status, "{path}");
@@ -155,7 +155,10 @@ async fn a_store_that_is_away_shows() {
     assert_eq!(status_of(&rig.get("/healthz").await.0), "200", "the process serves");
     let status: Status = serde_json::from_str(&rig.get("/status.json").await.1).unwrap();
     assert!(status.ready && status.degraded && status.fleet.proxies.is_empty());
-    assert_eq!(status.fleet.trouble.as_deref(), Some("the store (etcd) does not answer"));
+    assert_eq!(
+        status.fleet.trouble.as_deref(),
+        Some("the store (etcd) is not available: connection refused")
+    );
 }
 
 #[tokio::test]
@@ -266,7 +269,7 @@ async fn an_address_that_is_taken() {
     let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let error = serve_fake(&settings(&address, true), false).await.unwrap_err().to_string();
-    let remedy = "stop what listens there, set another address, or write \"off\"";
+    let remedy = "stop the program that listens there, set another address, or write \"off\"";
     assert!(error.starts_with(&format!("http.address {address}: ")) && error.ends_with(remedy), "{error}");
 }
 
@@ -278,7 +281,7 @@ async fn a_unix_socket() {
     let first = serve_fake(&settings, false).await.unwrap();
     assert!(answers(&settings.address).await);
     let error = serve_fake(&settings, false).await.unwrap_err().to_string();
-    assert!(error.contains("stop what listens there"), "{error}");
+    assert!(error.contains("stop the program that listens there"), "{error}");
     let second = serve_fake(&settings, true).await.unwrap();
     drop(first);
     assert!(answers_in_time(&settings.address).await, "the second has its place");

@@ -168,15 +168,15 @@ mod tests {
         );
         check(
             &[BYTES.of([(["to_client"], 7.0)])],
-            "# HELP rowstamp_traffic_bytes Bytes between clients and the proxy, TLS aside.\n\
+            "# HELP rowstamp_traffic_bytes Bytes between clients and the proxy, without the bytes that TLS adds.\n\
              # TYPE rowstamp_traffic_bytes counter\n# UNIT rowstamp_traffic_bytes bytes\n\
              rowstamp_traffic_bytes_total{direction=\"to_client\"} 7.0\n",
-            "# HELP rowstamp_traffic_bytes_total Bytes between clients and the proxy, TLS aside.\n\
+            "# HELP rowstamp_traffic_bytes_total Bytes between clients and the proxy, without the bytes that TLS adds.\n\
              # TYPE rowstamp_traffic_bytes_total counter\n\
              rowstamp_traffic_bytes_total{direction=\"to_client\"} 7.0\n",
         );
-        let gauge = "# HELP rowstamp_generator_used_ratio Share of its ids that are used up; of a timestamp generator, of \
-                     its layout's time.\n# TYPE rowstamp_generator_used_ratio gauge\n";
+        let gauge = "# HELP rowstamp_generator_used_ratio Share of the generator's ids that are used; for a timestamp \
+                     generator, the share of its layout's time.\n# TYPE rowstamp_generator_used_ratio gauge\n";
         let sample = "rowstamp_generator_used_ratio{generator=\"shop.g\"} 0.25\n";
         check(
             &[USED.of([(["shop.g"], 0.25)])],

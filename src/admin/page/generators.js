@@ -108,15 +108,15 @@ function fillDetails(tr, each, now) {
   say(why, each.trouble ?? "");
   pairs($("dl", tr), [
     ["Issued since the start", count(each.issued)],
-    ["Last id it may issue", each.max === null ? null : count(each.max)],
+    ["Last possible id", each.max === null ? null : count(each.max)],
     ["Bound in the store", each.bound === null ? null : count(each.bound)],
     ["Ids left", each.headroom_ids === null ? null : count(each.headroom_ids)],
     ["At this rate", lasts(each.headroom_ids, each.per_second)],
-    ["Reserve", each.reserved_ids === null ? null : `${count(each.reserved_ids)} ids`],
+    ["Ids in reserve", each.reserved_ids === null ? null : count(each.reserved_ids)],
     ["Node", each.node === null ? null : count(each.node)],
     ["Ahead of the clock", each.ahead_seconds === null ? null : duration(each.ahead_seconds)],
-    ["Clock leapt, not followed", each.leap_seconds === null ? null : duration(each.leap_seconds)],
-    ["Rules that name it", count(each.rules)],
+    ["Leap of the clock, not followed", each.leap_seconds === null ? null : duration(each.leap_seconds)],
+    ["Rules that name the generator", count(each.rules)],
   ]);
   const list = past.of.get(each.name) ?? [];
   const [rates, reserve, used] = tr.querySelectorAll(".plot");
@@ -181,7 +181,7 @@ export function showGenerators(status) {
   $("#earlier").disabled = at === 0;
   $("#later").disabled = at === pages - 1;
   $("#none").hidden = shown.length > 0;
-  say($("#none"), total ? "No generator is like that." : "The rules define no generator.");
+  say($("#none"), total ? "No generator matches the filter." : "The rules define no generator.");
 }
 
 head();

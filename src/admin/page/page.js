@@ -25,7 +25,7 @@ function showChecks(status) {
   const troubles = [
     ...status.checks.filter((check) => check.trouble).map((check) => `${check.name}: ${check.trouble}`),
     ...status.generators.filter((each) => each.trouble).map((each) => `${each.name} is ${each.state}: ${each.trouble}`),
-    ...(status.rules.good === false ? ["older rules are active: those that were read last could not be taken up (the log says why)"] : []),
+    ...(status.rules.good === false ? ["older rules are active: the files that were read last could not be loaded (the log says why)"] : []),
   ];
   $("#trouble").hidden = troubles.length === 0;
   say($("#trouble"), troubles.join("\n"));
@@ -65,7 +65,7 @@ function show(status, now) {
 
 function away(error) {
   document.body.classList.add("away");
-  const old = answered ? ` What is shown is ${duration(Math.max(1, Math.round((Date.now() - answered) / 1000)))} old.` : "";
+  const old = answered ? ` The data on this page is ${duration(Math.max(1, Math.round((Date.now() - answered) / 1000)))} old.` : "";
   $("#away").hidden = false;
   say($("#away"), `The proxy does not answer (${error}).${old} Asking again every ${POLL_MS / 1000} s.`);
   say($("#ready"), answered ? "away" : "");
@@ -79,7 +79,7 @@ async function ask(path) {
 }
 
 function reason(error) {
-  return error.name === "TimeoutError" ? `nothing within ${TIMEOUT_MS / 1000} s` : error.message.startsWith("HTTP") ? error.message : "no connection";
+  return error.name === "TimeoutError" ? `no answer within ${TIMEOUT_MS / 1000} s` : error.message.startsWith("HTTP") ? error.message : "no connection";
 }
 
 async function turn() {

@@ -109,7 +109,7 @@ function draw(place) {
 }
 
 function described(series, options, values) {
-  if (!values.length) return `${options.label}: nothing was measured yet`;
+  if (!values.length) return `${options.label}: no values yet`;
   const of = ({ points, name }) => {
     const last = points.findLast((each) => each[1] !== null);
     return last ? `${name ? `${name} ` : ""}${options.format(last[1])}` : "";

@@ -13,7 +13,7 @@ export function showTables(status) {
   const filled = Object.entries(status.tables);
   filled.sort(([, a], [, b]) => b.ids.per_second - a.ids.per_second || b.ids.total - a.ids.total);
   table("#tables", filled.slice(0, 20).map(([name, each]) => [name, rate(each.statements.per_second), rate(each.ids.per_second), count(each.ids.total)]));
-  say($("#more-tables"), filled.length > 20 ? `The busiest 20 of ${count(filled.length)}.` : filled.length ? "" : "Nothing was inserted since the start.");
+  say($("#more-tables"), filled.length > 20 ? `The 20 busiest of ${count(filled.length)} tables.` : filled.length ? "" : "No table got ids since the start.");
 
   table("#clients", status.clients.map((each) => [each.user, each.host || "(socket)", count(each.sessions), count(each.busy), count(each.statements)]));
   $("#no-clients").hidden = status.clients.length > 0;
@@ -38,12 +38,12 @@ export function showTables(status) {
   table("#times", [
     timed("a command, to the end of its answer", status.latency),
     timed("of that, the server's share", status.server_latency),
-    timed("the proxy's own, for a statement with ids", status.rewrite),
+    timed("the proxy's own time, for a statement with ids", status.rewrite),
     timed("waiting for ids", status.id_wait),
     ...Object.entries(status.store).map(([operation, each]) => timed(`store: ${operation}`, each)),
   ]);
   const { sessions, traffic } = status;
-  const flow = (direction) => traffic[direction] && `${bytes(traffic[direction].per_second)}/s, ${bytes(traffic[direction].total)} in all`;
+  const flow = (direction) => traffic[direction] && `${bytes(traffic[direction].per_second)}/s, ${bytes(traffic[direction].total)} in total`;
   pairs($("#traffic"), [
     ["from clients", flow("from_client")],
     ["to clients", flow("to_client")],
@@ -56,7 +56,7 @@ export function showTables(status) {
   pairs($("#rules"), [
     ["tables and patterns", count(rules.count)],
     ["active since", rules.since === null ? null : time(rules.since)],
-    ["files as read last", rules.good === null ? null : rules.good ? "are active" : "are not active: older rules are"],
+    ["files that were read last", rules.good === null ? null : rules.good ? "active" : "not active: older rules are active"],
   ]);
   table("#fleet", status.fleet.proxies.map((proxy) =>
     [`${proxy.name}${proxy.self ? " (this one)" : ""}`, proxy.address, proxy.version, proxy.since]));

@@ -33,7 +33,7 @@ for (const [name, title] of Object.entries(TITLES)) tiles[name] = tile(name, tit
 export function showTiles(status, now) {
   const all = past.all;
   const taking = status.generators.filter((each) => each.per_second > 0).length;
-  tiles.ids(rate(all.at(-1).ids), "a second", `${count(taking)} of ${count(status.generators.length)} generators in use`,
+  tiles.ids(rate(all.at(-1).ids), "a second", `generators in use: ${count(taking)} of ${count(status.generators.length)}`,
     [{ points: series(all, (point) => point.ids) }], { now, format: rate });
 
   const outcomes = OUTCOMES.filter((outcome) => outcome in status.statements);
@@ -45,7 +45,7 @@ export function showTiles(status, now) {
 
   const answered = recent("answered");
   tiles.latency(within(answered, 0.99), answered.count ? "p99" : "",
-    answered.count ? `mean ${duration(answered.seconds / answered.count)}` : "nothing was answered yet",
+    answered.count ? `mean ${duration(answered.seconds / answered.count)}` : "no answer yet",
     [{ name: "all", points: series(all, (point) => point.latency) }, { name: "server", kind: "passed", points: series(all, (point) => point.server) }],
     { now, format: duration });
 
@@ -56,22 +56,22 @@ export function showTiles(status, now) {
   const lasting = status.generators.filter((each) => each.reserved_seconds !== null);
   const least = lasting.reduce((a, b) => (a && a.reserved_seconds <= b.reserved_seconds ? a : b), null);
   tiles.reserve(least ? duration(least.reserved_seconds) : "\u2014", least ? "without the store" : "",
-    least ? `shortest: ${least.name}` : "nothing is taken just now",
+    least ? `shortest: ${least.name}` : "nobody takes ids now",
     [{ points: series(all, (point) => point.reserve) }], { now, format: duration });
 
   const fullest = status.generators.reduce((a, b) => (a && a.used >= b.used ? a : b), null);
-  const left = fullest && (lasts(fullest.headroom_ids, fullest.per_second) ?? (fullest.headroom_ids && `${people(fullest.headroom_ids)} ids left`));
-  tiles.used(fullest ? percent(fullest.used) : "\u2014", fullest ? "used, the most" : "", fullest ? [fullest.name, left].filter(Boolean).join(": ") : "there are no generators",
+  const left = fullest && (lasts(fullest.headroom_ids, fullest.per_second) ?? (fullest.headroom_ids && `${people(fullest.headroom_ids)} ${fullest.headroom_ids === "1" ? "id" : "ids"} left`));
+  tiles.used(fullest ? percent(fullest.used) : "\u2014", fullest ? "used" : "", fullest ? [fullest.name, left].filter(Boolean).join(": ") : "no generators",
     [{ points: series(all, (point) => point.used) }], { now, format: percent });
 
   const asked = recent("store");
   tiles.store(within(asked, 0.99), asked.count ? "p99" : "",
-    asked.count ? `mean ${duration(asked.seconds / asked.count)}, ${asked.lately ? `${count(asked.count)} calls lately` : "none lately"}` : "not asked yet",
+    asked.count ? `mean ${duration(asked.seconds / asked.count)}, ${asked.lately ? `calls lately: ${count(asked.count)}` : "no calls lately"}` : "no calls yet",
     [{ points: series(all, (point) => point.wait) }], { now, format: duration, dots: true });
 
   const up = status.backends.filter((each) => each.up).length;
   const primary = status.backends.find((each) => each.primary);
-  tiles.servers(`${count(up)} of ${count(status.backends.length)}`, "answer",
+  tiles.servers(`${count(up)} of ${count(status.backends.length)}`, "up",
     primary ? `new sessions go to ${primary.address}` : "", [{ points: series(all, (point) => point.sessions) }],
     { now, format: count, label: "sessions" });
 }

@@ -1,10 +1,11 @@
 //! `rowstamp check --online`: the rules against the live server and the store.
 
 use std::collections::BTreeSet;
-use std::io::{self, Write};
+use std::io::Write;
 use std::process::ExitCode;
 
 use crate::cli::check::{print_json, summary};
+use crate::cli::output::stdout;
 use crate::cli::{EXIT_FOUND, Usage, block_on};
 use crate::config::Loaded;
 use crate::lint::report::Report;
@@ -34,7 +35,7 @@ pub(super) fn run(loaded: &Loaded, json: bool) -> anyhow::Result<ExitCode> {
     findings.extend(lint::compression(&facts.server, wanted));
     findings.extend(locks);
     let report = Report::of(findings);
-    let mut out = io::stdout().lock();
+    let mut out = stdout();
     if json {
         print_json(&mut out, &report)?;
     } else {
@@ -62,9 +63,9 @@ pub(super) fn no_account(rules: Option<&RuleSet>) -> Usage {
         })
         .collect();
     Usage(format!(
-        "--online reads the server through an account of Rowstamp's own, and [backend.control] is missing. Make one on the \
+        "[backend.control] is missing: --online reads the server through the control account. Create this account on the \
          server:\n\n  CREATE USER rowstamp@'%' IDENTIFIED BY '...';\n{}  GRANT SELECT ON mysql.proc TO rowstamp@'%';     \
-         -- MariaDB, for routines\n  GRANT SHOW_ROUTINE ON *.* TO rowstamp@'%';     -- MySQL, for routines\n\nand name it in \
+         -- MariaDB, for routines\n  GRANT SHOW_ROUTINE ON *.* TO rowstamp@'%';     -- MySQL, for routines\n\nand write it into \
          rowstamp.toml:\n\n  [backend.control]\n  user = \"rowstamp\"\n  password_file = \"control.password\"",
         grants.concat()
     ))

@@ -9,6 +9,7 @@ use anyhow::Context;
 
 use crate::cli::EXIT_FOUND;
 use crate::cli::explain::{ExplainArgs, live_tables, version};
+use crate::cli::output::stdout;
 use crate::config::Loaded;
 use crate::explain::replay::{Beginning, Replay};
 use crate::explain::tables::Tables;
@@ -39,7 +40,7 @@ pub(super) fn run(args: &ExplainArgs, loaded: &Loaded) -> anyhow::Result<ExitCod
         };
         read(&mut replay, file, args.format, bytes_max, &name)?;
     }
-    let mut out = io::stdout().lock();
+    let mut out = stdout();
     if args.json {
         writeln!(out, "{}", replay.tally.json()?)?;
     } else {
@@ -49,7 +50,7 @@ pub(super) fn run(args: &ExplainArgs, loaded: &Loaded) -> anyhow::Result<ExitCod
 }
 
 fn reading(name: &str) -> String {
-    format!("reading {name}")
+    format!("cannot read {name}")
 }
 
 /// Replays one file.
@@ -69,8 +70,8 @@ fn read(
     }
     anyhow::ensure!(
         is_log || log.broken == 0,
-        "{name} is no query log: none of its {} lines begins an entry of a general or slow log of MySQL's or MariaDB's; name a \
-         text file that general_log or slow_query_log wrote{}",
+        "{name} is no query log: none of its lines (count: {}) begins an entry of a general or slow log of MySQL or MariaDB; name \
+         a text file that general_log or slow_query_log wrote{}",
         log.broken,
         if format == Format::Auto { "" } else { ", or leave out --format" }
     );

@@ -11,6 +11,7 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 
 use super::shards::{self, Choice, Shard};
+use crate::cli::output::stdout;
 use crate::cli::table::table;
 use crate::cli::{ConfigArg, Usage};
 use crate::config::{Loaded, load_file};
@@ -33,19 +34,19 @@ pub struct PlanArgs {
     pub config: ConfigArg,
     #[command(flatten)]
     pub choice: Choice,
-    /// What the proposed generators are.
+    /// The kind of the proposed generators.
     #[arg(long, value_enum, value_name = "KIND", default_value = "sequence")]
     pub kind: Kind,
-    /// With --kind timestamp: the layout of the ids, by the name of a preset (`rowstamp decode
-    /// --help` lists them).
+    /// With --kind timestamp: the layout of the ids, as the name of a preset (`rowstamp decode
+    /// --help` lists the presets).
     #[arg(long, value_name = "NAME", required_if_eq("kind", "timestamp"))]
     pub layout: Option<String>,
-    /// Sequences of even ids, for tables that are written to directly and through the proxy while
-    /// they move.
+    /// Propose sequences of even ids, for tables that clients write to directly and through the
+    /// proxy during the move.
     #[arg(long)]
     pub interleave: bool,
-    /// Write the rules, with mode = "off", to SCHEMA.toml in the rules' folder; what is there stays
-    /// as it is.
+    /// Write the rules, with mode = "off", to SCHEMA.toml in the rules' folder. Entries that are
+    /// there already stay unchanged.
     #[arg(long)]
     pub write: bool,
     /// As one JSON object.
@@ -73,7 +74,7 @@ pub(super) async fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
     if args.write {
         files.iter().try_for_each(write)?;
     }
-    let mut out = io::stdout().lock();
+    let mut out = stdout();
     if args.json {
         let rules = files.iter().map(|file| {
             json!({ "file": file.path, "text": file.text, "is_written": args.write, "tables": file.tables() })
@@ -93,7 +94,7 @@ pub(super) async fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
     if !checked.findings.is_empty() {
         writeln!(
             out,
-            "\nWhat `rowstamp check --online` says of these tables, their rules switched on:\n\n{}",
+            "\n`rowstamp check --online` reports this for these tables with their rules on:\n\n{}",
             checked.to_string().trim_end()
         )?;
     }
@@ -118,8 +119,8 @@ fn wanted(args: &PlanArgs) -> Result<Wanted, Usage> {
     }
     if args.interleave {
         let why = concat!(
-            "--interleave is for sequences: behind a timestamp id the server's counter goes on above it, into the ids to come; move \
-             the table with a sequence, and to timestamps when all write through the proxy: ",
+            "--interleave is for sequences: after a timestamp id the server's counter would continue among the ids to come; move \
+             the table with a sequence, and change to timestamps when all clients write through the proxy: ",
             crate::book::page!("migrate")
         );
         return Err(Usage(why.to_owned()));
@@ -270,7 +271,8 @@ fn new_text(
     };
     if let Some(other) = others.iter().find(|file| file.path == path) {
         let why = format!(
-            "the rules of {} and of {} would both be {}: write one by --schema, rename its file, then the other",
+            "the rules of {} and of {} would both be in {}: write the rules of one with --schema, rename the file, then write the \
+             other rules",
             part.databases.names().join(", "),
             other.databases.names().join(", "),
             path.display()
@@ -298,7 +300,7 @@ fn write(file: &NewFile) -> anyhow::Result<()> {
 
 fn print_tables(out: &mut impl Write, shard: &Shard, tables: &[Surveyed]) -> io::Result<()> {
     if tables.is_empty() {
-        return writeln!(out, "{}: no table that was asked for has AUTO_INCREMENT", shard.name);
+        return writeln!(out, "{}: no chosen table has AUTO_INCREMENT", shard.name);
     }
     let number = |number: Option<u64>| number.map_or_else(|| "?".to_owned(), |number| number.to_string());
     let row = |one: &Surveyed| {
@@ -321,7 +323,7 @@ fn print_tables(out: &mut impl Write, shard: &Shard, tables: &[Surveyed]) -> io:
     };
     let head = ["TABLE", "COLUMN", "TYPE", "ROWS", "MAX(ID)", "COUNTER", "IDS LEFT", "LEFT", "RULE"];
     write!(out, "{}", table(head, tables.iter().map(row)))?;
-    writeln!(out, "\nROWS are the engine's estimate; COUNTER is the id that the server would hand out next.")
+    writeln!(out, "\nROWS is the engine's estimate; COUNTER is the next id of the server's counter.")
 }
 
 fn notes<'a>(shard: &Shard, server: &'a [Note], tables: &'a [Surveyed]) -> Vec<(String, &'a Note)> {

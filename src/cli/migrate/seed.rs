@@ -2,12 +2,14 @@
 //! shard.
 
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::Args;
 
 use super::shards::{Found, Target};
+use crate::cli::output::stdout;
 use crate::cli::store::raise::{floors_on, raise};
 use crate::cli::store::ticks;
 use crate::config::Config;
@@ -20,11 +22,11 @@ use crate::store::StoreError;
 pub struct SeedArgs {
     #[command(flatten)]
     pub target: Target,
-    /// Ids to leave free above what is found, for writers that take ids elsewhere until they have
-    /// moved. For sequences.
+    /// The number of ids to leave free above the highest id and counter, for writers that get ids
+    /// elsewhere until they have moved. For sequences.
     #[arg(long, value_name = "IDS", default_value_t = 0)]
     pub margin: u64,
-    /// Say what would be raised, and write nothing.
+    /// Print what would be raised, and write nothing.
     #[arg(long)]
     pub dry_run: bool,
 }
@@ -39,32 +41,35 @@ pub(super) async fn run(args: &SeedArgs) -> anyhow::Result<ExitCode> {
     for (generator, floor) in &floors {
         let name = generator.to_string();
         if let Some(layout) = &ticks::layout_of(loaded, &name) {
-            if args.dry_run {
-                println!("{name} would begin at {} on every node", layout.time_of(*floor));
+            let said = if args.dry_run {
+                format!("{name} would begin at {} on every node", layout.time_of(*floor))
             } else {
-                println!("{}", ticks::raise(&operator, generator, layout, *floor).await?);
-            }
+                ticks::raise(&operator, generator, layout, *floor).await?
+            };
+            writeln!(stdout(), "{said}")?;
             continue;
         }
         let to = floor.saturating_add(args.margin).min(ID_MAX + 1);
         let from = bound_of(&*operator.store, &name).await?;
-        if args.dry_run {
-            println!("{name} {}", would(from, to));
+        let said = if args.dry_run {
+            format!("{name} {}", would(from, to))
         } else {
-            println!("{}", raise(&operator, &name, to).await?);
-        }
+            raise(&operator, &name, to).await?
+        };
+        writeln!(stdout(), "{said}")?;
         if from > 1 && from < to {
             reserves.push(format!("{name} below {from}"));
         }
     }
     let proxies = operator.proxies().await?;
     if !reserves.is_empty() && !proxies.is_empty() {
-        println!(
-            "{} may have reserved ids of {}, and use them up first: where tables on other servers hold those, begin with rules that \
-             are off",
+        writeln!(
+            stdout(),
+            "{} may have reserved ids of {}, and will use them first: if tables on other servers have such ids, run seed while the \
+             rules are off",
             proxies.join(", "),
             reserves.join(", ")
-        );
+        )?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -75,13 +80,14 @@ fn be_complete(found: &Found) -> anyhow::Result<()> {
         let names = found.names(absent);
         if absent.is_elsewhere {
             bail!(
-                "{names} has no table of the rule {} that the control account sees, and other servers have: ids there would not \
-                 count, and come again. GRANT SELECT on it to the account; or leave the server out, or the table (--table)",
+                "{}: the control account sees no table of this rule on {names}, only on other servers: ids on {names} would not \
+                 count, and could come twice. GRANT SELECT on the table to the account; or leave out the server (--shard) or the \
+                 table (--table)",
                 absent.rule
             );
         }
         eprintln!(
-            "note: {names} has no table {} that the control account sees; nothing is raised for it",
+            "note: {}: the control account sees no such table on {names}; no generator is raised for the table",
             absent.rule
         );
     }
@@ -105,7 +111,7 @@ async fn floors(found: &Found) -> anyhow::Result<BTreeMap<GeneratorName, u64>> {
 fn would(from: u64, to: u64) -> String {
     match from {
         0 => format!("would be made at {to}"),
-        _ if from >= to => format!("stands at {from}, above {}", to - 1),
+        _ if from >= to => format!("is at {from}, above {}", to - 1),
         _ => format!("would be raised from {from} to {to}"),
     }
 }
@@ -115,9 +121,9 @@ async fn open(config: &Config, is_dry: bool) -> anyhow::Result<OperatorStore> {
         if is_dry { OperatorStore::open(config).await } else { OperatorStore::open_or_make(config).await };
     opened.or_else(|error| match error.downcast_ref::<StoreError>() {
         Some(StoreError::InUse { path }) => bail!(
-            "{} is open in a running proxy. Where the backend has all of a generator's tables there is nothing to do: a rule that \
-             comes into force makes the proxy read their ids and counters itself. For tables on other servers stop the proxy \
-             while this runs, or keep the bounds in etcd or in a table (store.kind)",
+            "{} is open in a running proxy. If the backend has all tables of a generator, there is nothing to do: when a rule \
+             becomes active, the proxy reads their ids and counters itself. For tables on other servers, stop the proxy \
+             while this command runs, or keep the bounds in etcd or in a table (store.kind)",
             path.display()
         ),
         _ => Err(error),
@@ -131,8 +137,8 @@ mod tests {
     #[test]
     fn what_would_be() {
         assert_eq!(would(0, 7), "would be made at 7");
-        assert_eq!(would(7, 7), "stands at 7, above 6");
-        assert_eq!(would(9, 7), "stands at 9, above 6");
+        assert_eq!(would(7, 7), "is at 7, above 6");
+        assert_eq!(would(9, 7), "is at 9, above 6");
         assert_eq!(would(5, 7), "would be raised from 5 to 7");
     }
 }

@@ -45,8 +45,8 @@ pub struct Target {
     pub config: ConfigArg,
     #[command(flatten)]
     pub choice: Choice,
-    /// A server that holds these tables; may be written several times. Default: the backend. The
-    /// account is the control account.
+    /// A server that has these tables; may be written several times. Default: the backend. Rowstamp
+    /// logs in as the control account.
     #[arg(long = "shard", value_name = "ADDRESS")]
     pub shards: Vec<Address>,
 }
@@ -113,7 +113,7 @@ fn absent(rules: &RuleSet, choice: &Choice, tables: &[Vec<(String, Arc<Rule>)>])
 pub(super) async fn open(config: &Config, addresses: &[Address]) -> anyhow::Result<Vec<Shard>> {
     let Some(control) = control(config) else {
         let why = concat!(
-            "[backend.control] is missing: the servers are asked by that account; add it: ",
+            "[backend.control] is missing: Rowstamp reads the servers with this account; add it: ",
             crate::book::page!("accounts")
         );
         return Err(Usage(why.to_owned()).into());
@@ -156,7 +156,7 @@ pub(super) fn be_some(count: usize, shards: &[Shard]) -> anyhow::Result<()> {
     }
     let names: Vec<_> = shards.iter().map(|shard| shard.name.as_str()).collect();
     bail!(
-        "{} has no table that the rules name, of those that were asked for; write its rule first (rowstamp migrate plan --write)",
+        "no chosen table of {} has a rule; write a rule first (rowstamp migrate plan --write)",
         names.join(", ")
     );
 }

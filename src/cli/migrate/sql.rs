@@ -2,7 +2,7 @@
 
 mod family;
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
@@ -10,13 +10,14 @@ use clap::{Args, ValueEnum};
 
 use super::shards::{self, Choice, Shard};
 use crate::address::Address;
+use crate::cli::output::stdout;
 use crate::cli::{ConfigArg, Usage};
 use crate::config::{Loaded, load_file};
 use crate::ids::{ID_MAX, issued_below};
 use crate::migrate::definition::Definition;
 use crate::migrate::family::Family;
 use crate::migrate::interleave::{Counting, Increments, Seat, VARIABLES, is_even};
-use crate::migrate::steps::{Print, Step, Subject, drop_counter, guard, interleave, render, widen};
+use crate::migrate::steps::{Print, Step, Subject, drop_counter, guard, interleave, left_out, render, widen};
 use crate::opened::store::OperatorStore;
 use crate::rules::RuleSet;
 use crate::rules::model::{ColumnShape, GeneratorKind, Mode, Rule};
@@ -29,41 +30,43 @@ pub struct SqlArgs {
     pub config: ConfigArg,
     #[command(flatten)]
     pub choice: Choice,
-    /// The server that the SQL is for. Default: the backend. The account is the control account.
+    /// The server that the SQL is for. Default: the backend. Rowstamp logs in as the control
+    /// account.
     #[arg(long = "shard", value_name = "ADDRESS")]
     pub shard: Option<Address>,
-    /// One step, ready for a client. Without it all are printed as comments: no client may run them
-    /// at once.
+    /// Print one step, ready for a client. Without --step, all steps are printed as comments,
+    /// because no client may run them all at once.
     #[arg(long, value_enum, value_name = "STEP")]
     pub step: Option<StepName>,
-    /// How many servers take writes to these tables (a ring, or Galera), each by an offset of its
-    /// own.
+    /// The number of servers that take writes to these tables (a ring, or Galera). Each server has
+    /// a different offset.
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=32767))]
     pub servers: u64,
-    /// Which of them this server is: its auto_increment_offset before the first step.
+    /// The place of this server among --servers: its auto_increment_offset before the first step.
     #[arg(long, value_name = "NTH", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=32767))]
     pub server: u64,
-    /// The way back of the step.
+    /// Print the way back of the step.
     #[arg(long, requires = "step")]
     pub back: bool,
-    /// Among all steps, that of the triggers which refuse INSERTs past the proxy.
+    /// Without --step: also print step guard, whose triggers refuse INSERTs without an id.
     #[arg(long, conflicts_with = "step")]
     pub guard_triggers: bool,
-    /// With --step drop --back: where the server's counter begins. Default: above the tables' ids
-    /// and the generator's bound.
+    /// With --step drop --back: the first id of the server's counter. Default: above the tables'
+    /// ids and the generator's bound.
     #[arg(long, value_name = "ID", requires = "back", value_parser = clap::value_parser!(u64).range(1..=ID_MAX))]
     pub counter: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum StepName {
-    /// The server's counter hands out odd ids, a generator with step = 2 the even ones.
+    /// The server's counter gives odd ids; a generator with step = 2 gives even ids.
     Interleave,
-    /// Triggers refuse INSERTs that bring no id.
+    /// Triggers refuse INSERTs without an id.
     Guard,
-    /// Columns narrower than BIGINT are widened, with those that foreign keys tie to them.
+    /// Columns narrower than BIGINT become BIGINT, with the columns that foreign keys connect to
+    /// them.
     Widen,
-    /// AUTO_INCREMENT is taken away.
+    /// The columns lose AUTO_INCREMENT.
     Drop,
 }
 
@@ -80,9 +83,16 @@ pub(super) async fn run(args: &SqlArgs) -> anyhow::Result<ExitCode> {
     } else {
         Bounds(None)
     };
+    // Whoever pipes the SQL into a client does not see its comments.
+    for note in &notes {
+        eprintln!("warning: {note}");
+    }
     let mut subjects = Vec::new();
     for (table, rule) in &tables {
         subjects.extend(subject(shard, table, (rule, &loaded.rules), args.counter, &bounds).await?);
+    }
+    if args.step == Some(StepName::Drop) && args.back {
+        be_some_left(&subjects)?;
     }
     let widens = matches!(args.step, None | Some(StepName::Widen));
     let family = if widens { family::read(shard, &subjects).await? } else { Family::default() };
@@ -103,12 +113,21 @@ pub(super) async fn run(args: &SqlArgs) -> anyhow::Result<ExitCode> {
         let wanted = all.into_iter().filter(|name| *name != StepName::Guard || args.guard_triggers);
         render(&wanted.map(steps).collect::<Vec<_>>(), Print::All)
     };
-    let mut out = io::stdout().lock();
+    let mut out = stdout();
     for note in notes {
         writeln!(out, "-- {note}")?;
     }
     write!(out, "{text}")?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// An error where every counter is to stay away.
+fn be_some_left(subjects: &[Subject]) -> anyhow::Result<()> {
+    let left_out: Vec<_> = subjects.iter().filter_map(left_out).collect();
+    if left_out.is_empty() || left_out.len() < subjects.len() {
+        return Ok(());
+    }
+    bail!("no table is left for step drop --back:\n{}", left_out.join("\n"));
 }
 
 /// Where the server sits among those that take writes. What it counts by must fit: a wrong seat
@@ -122,8 +141,8 @@ fn seat(args: &SqlArgs, counting: &Counting) -> Result<Seat, Usage> {
     if is_concerned && !seat.is_of(counting.increments) {
         let Increments { increment, offset } = counting.increments;
         return Err(Usage(format!(
-            "this server counts by {increment} from {offset}, which is not how server {} of {} counts before or behind step \
-             interleave: write --servers with how many take writes, and --server with which of them this one is",
+            "this server counts by {increment} from {offset}; server {} of {} does not count so, before or after step interleave: \
+             write --servers with the number of servers that take writes, and --server with the place of this server",
             seat.nth, seat.of
         )));
     }
@@ -143,8 +162,8 @@ impl Bounds {
                 let why = format!("{error:#}").replace(char::is_control, " ");
                 notes.push(format!("The generators' bounds cannot be read: {why}"));
                 notes.push(
-                    "So the counter below begins above the tables' ids: right where one proxy serves, and has stored an id \
-                     since its rule has step = 2; else write --counter."
+                    "The counter of step drop --back begins above the tables' ids. This is right if one proxy serves the tables, and \
+                     has stored an id since its rule has step = 2. Otherwise write --counter."
                         .to_owned(),
                 );
                 Ok(Bounds(None))
@@ -178,7 +197,10 @@ async fn subject(
         (None, Ok(())) => {
             let highest = shard.schema.highest_ids(&[of]).await?.first().copied().flatten();
             let highest = highest.with_context(|| {
-                format!("{}.{table} cannot be read for its highest id: locked, damaged, or the account lacks SELECT", rule.schema)
+                format!(
+                    "{}.{table}: the highest id cannot be read: the table is locked or damaged, or the control account lacks SELECT",
+                    rule.schema
+                )
             })?;
             Ok(bounds.below(&rule.generator.to_string()).await?.max(highest.saturating_add(1)).min(ID_MAX))
         }
@@ -195,10 +217,10 @@ fn shares_no_ids(rule: &Rule, rules: &RuleSet) -> Result<(), &'static str> {
     }
     match rules.generator_of(rule).map(|spec| &spec.kind) {
         Some(GeneratorKind::Timestamp(_)) => Err(concat!(
-            "its generator makes timestamps, and behind one the counter would go on among the ids to come; give it a sequence of even \
-             ids first (",
+            "its generator makes timestamps, and after a timestamp id the counter would continue among the ids to come; give the \
+             table a sequence of even ids first (",
             crate::book::page!("migrate"),
-            "), or write mode = \"off\" when nobody inserts through a proxy"
+            "), or write mode = \"off\" when no client inserts through a proxy"
         )),
         Some(GeneratorKind::Sequence(spec)) if !is_even(spec) => {
             Err("its generator issues odd ids too; write step = 2, offset = 0 first, on every proxy")
@@ -217,7 +239,7 @@ async fn column(shard: &Shard, of: IdColumn<'_>) -> anyhow::Result<Option<(Colum
         shape.and_then(|shape| shape.columns.into_iter().find(|one| same_column(&one.name, of.column)));
     let Some(column) = column else { bail!("table {name} has no column {}", of.column) };
     let Some(definition) = Definition::of(&create, &column.name) else {
-        bail!("the definition of {name}.{} cannot be read out of SHOW CREATE TABLE", column.name);
+        bail!("{name}: SHOW CREATE TABLE has no definition of column {} that Rowstamp can read", column.name);
     };
     Ok(Some((column, definition)))
 }

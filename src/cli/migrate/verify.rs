@@ -2,7 +2,7 @@
 
 mod facts;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -11,8 +11,10 @@ use serde_json::json;
 
 use self::facts::{Store, TableOf, read_server, read_table};
 use super::shards::{Found, Target};
+use crate::cli::output::stdout;
 use crate::cli::{EXIT_FOUND, Usage};
 use crate::ids::ID_MAX;
+use crate::lint::report::counted;
 use crate::migrate::doubles::Merge;
 use crate::migrate::verdict::{self, Done, Ids, Line, Outcome};
 
@@ -20,8 +22,7 @@ use crate::migrate::verdict::{self, Done, Ids, Line, Outcome};
 pub struct VerifyArgs {
     #[command(flatten)]
     pub target: Target,
-    /// How far the migration is said to be: what must hold there is demanded. Without it: what must
-    /// always hold.
+    /// Check what must be true after this step. Without --step: what must be true at any time.
     #[arg(long, value_enum, value_name = "STEP")]
     pub step: Option<Done>,
     /// Only ids above this one.
@@ -30,9 +31,9 @@ pub struct VerifyArgs {
     /// Only ids up to this one.
     #[arg(long, value_name = "ID")]
     pub up_to_id: Option<u64>,
-    /// Sessions with numbers up to this one began before the increments were set: what step
-    /// interleave printed. Each server has numbers of its own: with several, write it once for each
-    /// --shard, in their order.
+    /// The number that step interleave printed: sessions up to this number began before the
+    /// increments were set. Each server numbers its own sessions: with several servers, write the
+    /// option once for each --shard, in the same order.
     #[arg(long, value_name = "NUMBER")]
     pub sessions_up_to: Vec<u64>,
     /// As one JSON object.
@@ -44,29 +45,32 @@ pub struct VerifyArgs {
 const PAGE_IDS: usize = 10_000;
 
 /// What no reading of tables shows.
-const NOT_SEEN: &str = "Not seen by any of this: rows that were deleted before it looked, sessions that set auto_increment_increment \
-                        themselves, ids that applications write themselves, and proxies that have not taken these rules up.";
+const NOT_SEEN: &str = "Not checked: rows that are deleted already, sessions that set auto_increment_increment themselves, ids that \
+                        applications write themselves, and proxies that have not loaded these rules.";
 
 pub(super) async fn run(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
     let found = args.target.find().await?;
     let (servers, numbers) = (found.shards.len(), args.sessions_up_to.len());
     if numbers > 0 && numbers != servers {
         return Err(Usage(format!(
-            "--sessions-up-to is written {numbers} times, and there are {servers} servers: each numbers its sessions by itself; \
-             write what step interleave printed on each, in the order of --shard"
+            "--sessions-up-to has {} for {}: each server numbers its own sessions; write the number that step interleave printed \
+             on each server, in the order of --shard",
+            counted(numbers, "number"),
+            counted(servers, "server")
         ))
         .into());
     }
     let lines = judge(args, &found).await?;
     let count = |outcome| lines.iter().filter(|line| line.outcome == outcome).count();
     let findings = count(Outcome::Finding);
-    let mut out = io::stdout().lock();
+    let mut out = stdout();
     if args.json {
         writeln!(out, "{:#}", json!({ "lines": lines, "findings": findings, "open": count(Outcome::Open) }))?;
     } else {
         print(&mut out, &lines)?;
         let (proved, open) = (count(Outcome::Proved), count(Outcome::Open));
-        writeln!(out, "{proved} proved, {open} open, {findings} findings\n{NOT_SEEN}")?;
+        let findings = counted(findings, "finding");
+        writeln!(out, "{proved} proved, {open} open, {findings}\n{NOT_SEEN}")?;
     }
     Ok(ExitCode::from(if findings == 0 { 0 } else { EXIT_FOUND }))
 }
@@ -102,7 +106,17 @@ async fn judge(args: &VerifyArgs, found: &Found) -> anyhow::Result<Vec<Line>> {
     for ((schema, table), tables) in &by_rule {
         lines.push(doubles(&format!("{schema}.{table}"), tables, range).await?);
     }
-    Ok(lines)
+    Ok(by_subject(lines))
+}
+
+/// All lines about one thing together, the things in the order in which they come first.
+fn by_subject(mut lines: Vec<Line>) -> Vec<Line> {
+    let mut first = HashMap::new();
+    for (nth, line) in lines.iter().enumerate() {
+        first.entry(line.about.clone()).or_insert(nth);
+    }
+    lines.sort_by_key(|line| first.get(&line.about).copied());
+    lines
 }
 
 /// The tables of each rule, and whether their ids are integers.
@@ -146,4 +160,24 @@ fn print(out: &mut impl Write, lines: &[Line]) -> io::Result<()> {
         writeln!(out, "  {outcome:<8} {}", line.text)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{by_subject, print};
+    use crate::migrate::verdict::{Line, Outcome};
+
+    #[test]
+    fn each_heading_is_printed_once() {
+        let line = |about: &str, text: &str| Line {
+            about: about.to_owned(),
+            outcome: Outcome::Proved,
+            text: text.to_owned(),
+        };
+        let lines = [("s.b", "1"), ("s.a", "2"), ("s.a", "3"), ("s.a", "4"), ("s.b", "5")];
+        let mut out = Vec::new();
+        print(&mut out, &by_subject(lines.map(|(about, text)| line(about, text)).into())).unwrap();
+        let expect = "s.b\n  proved   1\n  proved   5\ns.a\n  proved   2\n  proved   3\n  proved   4\n";
+        assert_eq!(String::from_utf8(out).unwrap(), expect);
+    }
 }

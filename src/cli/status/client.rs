@@ -18,7 +18,7 @@ const DEADLINE: Duration = Duration::from_secs(10);
 const ANSWER_BYTES_MAX: usize = 16 << 20;
 
 #[derive(Debug, thiserror::Error)]
-#[error("nothing of a proxy's at {address} (http.address): {why}; {remedy}")]
+#[error("no Rowstamp proxy answers at {address} (http.address): {why}; {remedy}")]
 pub(super) struct ClientError {
     address: Address,
     why: Why,
@@ -31,9 +31,9 @@ enum Why {
     Connect(#[from] io::Error),
     #[error("{0}")]
     Http(#[from] hyper::Error),
-    #[error("its answer: {0}")]
+    #[error("the answer cannot be read: {0}")]
     Body(Box<dyn std::error::Error + Send + Sync>),
-    #[error("it answered {0}")]
+    #[error("the answer was {0}")]
     Status(StatusCode),
     #[error("no answer within {DEADLINE:?}")]
     Late,
@@ -46,9 +46,11 @@ pub(super) async fn ask(address: &Address) -> Result<Bytes, ClientError> {
     let answer = tokio::time::timeout(DEADLINE, get(address)).await.unwrap_or(Err(Why::Late));
     answer.map_err(|why| {
         let remedy = match why {
-            Why::Connect(_) => "start the proxy, name its configuration with --config, or look whether its log has a word on http.address",
-            Why::Late => "it may be overloaded: look at its log",
-            _ => "something else may listen there; give the proxy an address of its own",
+            Why::Connect(_) => {
+                "start the proxy, name its configuration with --config, or look for http.address in its log"
+            }
+            Why::Late => "the proxy may be overloaded; look at its log",
+            _ => "another program may listen there; give the proxy another address",
         };
         ClientError { address: address.clone(), why, remedy }
     })

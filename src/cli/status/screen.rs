@@ -49,7 +49,7 @@ fn troubles(status: &Status) -> String {
         Some(format!("{} is {}: {}\n", generator.name, generator.state, generator.trouble.as_ref()?))
     });
     let rules = (status.rules.good == Some(false)).then(|| {
-        "older rules act: those that were read last could not be activated (the log says why)\n".to_owned()
+        "older rules are active: the last rules that were read could not be activated (the log says why)\n".to_owned()
     });
     let fine: Vec<_> =
         status.checks.iter().filter(|check| check.trouble.is_none()).map(|check| &*check.name).collect();

@@ -57,7 +57,7 @@ pub(super) async fn far(loaded: &Loaded, name: &str, bound: u64, to: u64) -> Opt
             let asked = async { tables(&Schema::connect(&control).await?, loaded, name).await };
             asked
                 .await
-                .inspect_err(|error| eprintln!("note: the tables were not asked for their ids: {error:#}"))
+                .inspect_err(|error| eprintln!("note: the ids in the tables could not be read: {error:#}"))
                 .ok()
         }
     };

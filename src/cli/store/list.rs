@@ -1,6 +1,6 @@
 //! `rowstamp store list`: what is in the store, for people or as JSON.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use crate::cli::output::stdout;
 use crate::cli::table::table;
 use crate::cli::{ConfigArg, EXIT_FOUND};
 use crate::config::load_file;
@@ -22,7 +23,7 @@ use crate::store::{
 pub struct ListArgs {
     #[command(flatten)]
     pub config: ConfigArg,
-    /// As one JSON object with every field of every record.
+    /// Print one JSON object with every field of every record.
     #[arg(long)]
     pub json: bool,
 }
@@ -32,7 +33,7 @@ pub(super) async fn run(args: &ListArgs) -> anyhow::Result<ExitCode> {
     let operator = OperatorStore::open_as_it_is(&loaded.config).await?;
     let moved = record::moved(&*operator.store).await?;
     let listing = Listing::of(&operator.store.list("").await?);
-    let mut out = io::stdout().lock();
+    let mut out = stdout();
     if args.json {
         writeln!(out, "{:#}", listing.json())?;
     } else {
@@ -43,8 +44,8 @@ pub(super) async fn run(args: &ListArgs) -> anyhow::Result<ExitCode> {
     }
     if let Some(SuspectRecord { by, since, reason, .. }) = &listing.suspect {
         eprintln!(
-            "error: {by} suspects since {since} that the store went back: {reason}; no proxy issues ids until \
-             `rowstamp store raise --settle`"
+            "error: {by} suspects since {since} that the store holds older data than before: {reason}; no proxy issues ids \
+             until you run `rowstamp store raise --settle`"
         );
     }
     if let Some(MovedRecord { to, since, .. }) = &moved {
@@ -120,7 +121,7 @@ impl Listing {
             table(["PROXY", "ADDRESS", "VERSION", "SINCE"], proxies),
         ];
         let text = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n");
-        if text.is_empty() { "the store holds no generator\n".to_owned() } else { text }
+        if text.is_empty() { "the store has no generators\n".to_owned() } else { text }
     }
 
     fn json(&self) -> Value {

@@ -20,11 +20,13 @@
 //! has no room for 3, and is refused. What is not known here: other servers (shards) with tables of
 //! the same generator, and the ids of rows that were deleted.
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::Args;
 
+use crate::cli::output::stdout;
 use crate::cli::store::known;
 use crate::cli::{ConfigArg, Usage};
 use crate::config::{StoreKind, load_file};
@@ -49,7 +51,7 @@ pub struct LowerArgs {
     /// The new bound, above every id in its tables.
     #[arg(long, value_name = "BOUND", value_parser = clap::value_parser!(u64).range(1..=ID_MAX))]
     pub to: u64,
-    /// Do it. Without this word the command says what it would do.
+    /// Lower the bound. Without --yes the command only says what it would do.
     #[arg(long)]
     pub yes: bool,
 }
@@ -58,7 +60,8 @@ pub(super) async fn run(args: &LowerArgs) -> anyhow::Result<ExitCode> {
     let loaded = load_file(&args.config.config)?;
     let (name, to) = (args.generator.as_str(), args.to);
     let Some(control) = control(&loaded.config) else {
-        let why = "[backend.control] is missing: a bound is lowered only above the ids in the tables, which are asked for them";
+        let why =
+            "[backend.control] is missing: Rowstamp reads the ids in the tables with this account; add it";
         return Err(Usage(why.to_owned()).into());
     };
     let operator = OperatorStore::open(&loaded.config).await?;
@@ -73,7 +76,7 @@ pub(super) async fn run(args: &LowerArgs) -> anyhow::Result<ExitCode> {
     let server = role::ask(&mut conn).await?;
     if server.role != Role::Writable {
         bail!(
-            "the backend {}: its tables may lack ids; name the primary in backend.address",
+            "the backend {}, so its tables may lack ids; name the primary in backend.address",
             server.role.as_str()
         );
     }
@@ -87,7 +90,7 @@ pub(super) async fn run(args: &LowerArgs) -> anyhow::Result<ExitCode> {
     be_known(&operator, &schema, name, &tables).await?;
     if let Some(table) = tables.iter().find(|table| table.highest >= to) {
         bail!(
-            "{name} cannot be lowered to {to}: {} holds the id {}, or its AUTO_INCREMENT counter stands there; write a bound above it",
+            "{name} cannot be lowered to {to}: the highest id of table {}, or its AUTO_INCREMENT counter, is {}; write a bound above it",
             table.name,
             table.highest
         );
@@ -95,9 +98,9 @@ pub(super) async fn run(args: &LowerArgs) -> anyhow::Result<ExitCode> {
     let highest = tables.iter().map(|table| table.highest).max().unwrap_or(0);
     if !args.yes {
         bail!(
-            "{name} would be lowered from {} to {to}; the highest id in its {} tables on this backend is {highest}. Make sure that every \
-             proxy of this store is stopped, and that no other server holds ids of {name} (shards); ids of rows that were deleted \
-             come again. Then add --yes",
+            "{name} would be lowered from {} to {to}; its tables on this backend: {}; the highest id in them: {highest}. Make sure \
+             that every proxy of this store is stopped, and that no other server (shard) has ids of {name}. Ids of deleted rows \
+             will be issued again. Then add --yes",
             record.bound,
             tables.len()
         );
@@ -107,7 +110,8 @@ pub(super) async fn run(args: &LowerArgs) -> anyhow::Result<ExitCode> {
     }
     be_quiet(&operator, name).await?;
     lower(&operator, &key, &stands, &record, to).await?;
-    println!("{name} is lowered from {} to {to}; the highest id in its tables is {highest}", record.bound);
+    let from = record.bound;
+    writeln!(stdout(), "{name} is lowered from {from} to {to}; the highest id in its tables is {highest}")?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -115,15 +119,15 @@ const LIMIT: std::time::Duration = std::time::Duration::from_secs(5);
 
 fn be_lowerable(record: &GeneratorRecord, name: &str, to: u64) -> anyhow::Result<()> {
     if record.kind != "sequence" {
-        bail!("{name} is of kind {}, whose bounds are times, not ids: it is not lowered", record.kind);
+        bail!("{name} is not lowered: it is of kind {}, and its bounds are times, not ids", record.kind);
     }
     if record.token.is_empty() {
         bail!(
-            "{name} is in Leaf's table, which cannot tell a proxy that wakes later: its bound is not lowered"
+            "{name} is not lowered: it is in Leaf's table, which has no mark for a proxy that wakes up later"
         );
     }
     if to >= record.bound {
-        bail!("{name} stands at {}, which is not above {to}; `rowstamp store raise` raises it", record.bound);
+        bail!("{name} is at {}, which is not above {to}; `rowstamp store raise` raises it", record.bound);
     }
     Ok(())
 }
@@ -132,12 +136,14 @@ fn be_lowerable(record: &GeneratorRecord, name: &str, to: u64) -> anyhow::Result
 async fn be_quiet(operator: &OperatorStore, name: &str) -> anyhow::Result<()> {
     operator.be_alone(|live| {
         format!(
-            "{live} live, and may have reserved ids above the new bound: stop every proxy of this store, then lower {name}"
+            "proxies run and may have reserved ids above the new bound: {live}; stop every proxy of this store, then lower {name}"
         )
     })
     .await?;
     if operator.store.load(&Key::suspect()).await?.is_some() {
-        bail!("the store is suspected of having gone back: `rowstamp store raise --settle` first");
+        bail!(
+            "the store may hold older data than before, as after a restore; run `rowstamp store raise --settle` first"
+        );
     }
     Ok(())
 }
@@ -168,8 +174,8 @@ async fn be_known(
         let (of, table) = bound.split_once('.').unwrap_or(("", &bound));
         if schema.shape(of, table).await?.is_some() {
             bail!(
-                "table {bound} got ids of {name}, and no rule says in which column: put the rule back (mode = \"off\" suffices), \
-                 then lower"
+                "table {bound} got ids of {name}, and no rule names their column; restore the rule (mode = \"off\" is enough), \
+                 then lower {name}"
             );
         }
     }
@@ -194,11 +200,11 @@ async fn lower(
         Ok(Outcome::Written(_)) => Ok(()),
         Ok(Outcome::Conflict(_)) => {
             bail!(
-                "somebody wrote {key} meanwhile: a proxy runs; stop every proxy of this store, then lower again"
+                "another process wrote {key} meanwhile, so a proxy runs; stop every proxy of this store, then lower again"
             )
         }
-        Err(error) => {
-            Err(error).with_context(|| format!("{key} may be lowered or not; `rowstamp store list` shows it"))
-        }
+        Err(error) => Err(error).with_context(|| {
+            format!("{key} may have been lowered or not; `rowstamp store list` shows its bound")
+        }),
     }
 }

@@ -1,11 +1,13 @@
 //! `rowstamp store raise`: a generator's bound, raised and never lowered.
 
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::Args;
 
+use crate::cli::output::stdout;
 use crate::cli::store::{OWNER, known, ticks};
 use crate::cli::{ConfigArg, Usage};
 use crate::config::{Config, Loaded, load_file};
@@ -27,7 +29,7 @@ pub struct RaiseArgs {
     /// The generator, as SCHEMA.NAME.
     #[arg(value_name = "GENERATOR", required_unless_present = "settle", conflicts_with = "settle")]
     pub generator: Option<String>,
-    /// The new bound: ids below it are not issued any more. With --settle: of the generators with
+    /// The new bound: ids below it are no longer issued. With --settle: the bound for generators with
     /// seed = "none".
     #[arg(
         long,
@@ -36,20 +38,20 @@ pub struct RaiseArgs {
         required_unless_present_any = ["above_tables", "settle"]
     )]
     pub to: Option<u64>,
-    /// Above max(MAX(id), AUTO_INCREMENT counter) of the tables that the rules give the generator.
+    /// Raise the bound above the highest id and the AUTO_INCREMENT counter of every table of the generator.
     #[arg(long, conflicts_with_all = ["to", "settle"])]
     pub above_tables: bool,
-    /// After a copy of the store was put back: raise every generator of the rules above its tables,
-    /// then let the proxies go on. On etcd they need not be stopped; it takes 8 seconds in which
-    /// none issues ids.
+    /// After a restore of the store from a copy: raise every generator of the rules above the ids in
+    /// its tables, then let the proxies continue. With etcd the proxies may run; they issue no ids for
+    /// 8 seconds. With other stores stop all proxies first.
     #[arg(long)]
     pub settle: bool,
-    /// Raise it so far all the same: above 1000 times what is in use, or half of what there is. The
-    /// error without it has the figures.
+    /// Confirm a large raise: to more than 1000 times the ids in use, or to more than half of the range.
+    /// The error without --yes has the numbers.
     #[arg(long)]
     pub yes: bool,
-    /// With --settle: proxies that wrote to the store and do not live in it are stopped, not cut
-    /// off from it.
+    /// With --settle: confirm that every proxy that once wrote to the store and is not connected to it
+    /// now is stopped, and not only cut off.
     #[arg(long, requires = "settle")]
     pub others_stopped: bool,
 }
@@ -64,9 +66,10 @@ pub(super) async fn run(args: &RaiseArgs) -> anyhow::Result<ExitCode> {
         let mut floors =
             floors(&loaded.config, &loaded.rules, |generator| generator.to_string() == *name).await?;
         let Some((generator, floor)) = floors.pop_first() else {
-            bail!("the backend has no table of {name}; nothing is raised");
+            bail!("{name} is not raised: the backend has no table of this generator");
         };
-        println!("{}", ticks::raise(&operator, &generator, layout, floor).await?);
+        let said = ticks::raise(&operator, &generator, layout, floor).await?;
+        writeln!(stdout(), "{said}")?;
         return Ok(ExitCode::SUCCESS);
     }
     be_a_sequence(&operator, &loaded, name).await?;
@@ -77,13 +80,14 @@ pub(super) async fn run(args: &RaiseArgs) -> anyhow::Result<ExitCode> {
     let from = bound_of(&*operator.store, name).await?;
     if args.to.is_some() && to < from {
         bail!(
-            "{name} stands at {from}, which is above {to}; a bound is never lowered, for ids would come twice"
+            "{name} is at {from}, which is above {to}; a bound is never lowered, because ids would come twice"
         );
     }
     if args.to.is_some() && !args.yes {
         be_near(&loaded, name, from, to).await?;
     }
-    println!("{}", raise(&operator, name, to).await?);
+    let said = raise(&operator, name, to).await?;
+    writeln!(stdout(), "{said}")?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -92,7 +96,7 @@ pub(super) async fn be_near(loaded: &Loaded, name: &str, from: u64, to: u64) -> 
     match known::far(loaded, name, from, to).await {
         None => Ok(()),
         Some(far) => {
-            bail!("{name} is not raised: {far} (`rowstamp store lower`); if it is meant, write --yes too")
+            bail!("{name} is not raised: {far} (`rowstamp store lower`); if the bound is right, add --yes")
         }
     }
 }
@@ -106,8 +110,8 @@ pub(in crate::cli) async fn raise(
     let from = bound_of(&*operator.store, name).await?;
     let now = raise_bound(operator.store.clone(), name, OWNER, to).await?;
     Ok(match from {
-        0 => format!("{name} is made at {now}"),
-        _ if from == now => format!("{name} stands at {now}"),
+        0 => format!("{name} is created at {now}"),
+        _ if from == now => format!("{name} is already at {now}"),
         _ => format!("{name} is raised from {from} to {now}"),
     })
 }
@@ -121,7 +125,7 @@ async fn be_a_sequence(operator: &OperatorStore, loaded: &Loaded, name: &str) ->
     let is_timestamp = stored.as_ref().is_some_and(|record| record.kind == "timestamp")
         || spec.as_ref().is_some_and(|spec| matches!(spec.kind, GeneratorKind::Timestamp(_)));
     if is_timestamp {
-        let why = "is of kind timestamp, whose bounds are times, not ids; write --above-tables";
+        let why = "is a timestamp generator, and its bounds are times, not ids; write --above-tables";
         return Err(Usage(format!("{name} {why}")).into());
     }
     if stored.is_some() || spec.is_some() {
@@ -135,9 +139,10 @@ async fn be_a_sequence(operator: &OperatorStore, loaded: &Loaded, name: &str) ->
 
 async fn above_tables(loaded: &Loaded, name: &str) -> anyhow::Result<u64> {
     let Some(spec) = loaded.rules.generator_named(name) else {
-        return Err(
-            Usage(format!("the rules have no generator {name}, so no tables of it; write --to")).into()
-        );
+        return Err(Usage(format!(
+            "the rules have no generator {name}, so its tables are not known; write --to"
+        ))
+        .into());
     };
     let mut floors = floors(&loaded.config, &loaded.rules, |generator| *generator == spec.name).await?;
     Ok(floors.remove(&spec.name).unwrap_or(1))
@@ -151,8 +156,8 @@ pub(super) async fn floors(
     is_wanted: impl Fn(&GeneratorName) -> bool,
 ) -> anyhow::Result<BTreeMap<GeneratorName, u64>> {
     let Some(control) = control(config) else {
-        let why = "[backend.control] is missing: without it the tables cannot be asked for their ids; write it, or name a \
-                   generator and --to";
+        let why = "[backend.control] is missing: Rowstamp reads the ids in the tables with this account; add it, or name \
+                   a generator and --to";
         return Err(Usage(why.to_owned()).into());
     };
     let schema = Schema::connect(&control).await?;
@@ -178,7 +183,12 @@ pub(in crate::cli) async fn floors_on(
         let shape = schema.shape(&rule.schema, &table).await?;
         let has_column = |column: &str| column.eq_ignore_ascii_case(&rule.column);
         if !shape.is_some_and(|shape| shape.columns.iter().any(|column| has_column(&column.name))) {
-            bail!("{}: table {}.{table} has no column {}", rule.origin, rule.schema, rule.column);
+            bail!(
+                "{}: table {}.{table} has no column {}; correct the rule",
+                rule.origin,
+                rule.schema,
+                rule.column
+            );
         }
         let bound = match rules.generator_of(&rule).map(|spec| &spec.kind) {
             Some(GeneratorKind::Timestamp(timestamp)) => {

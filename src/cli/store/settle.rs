@@ -7,6 +7,7 @@
 //! from etcd hears of nothing and issues on: it must be stopped.
 
 use std::collections::BTreeMap;
+use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use anyhow::bail;
 
 use super::raise::RaiseArgs;
 use crate::cli::Usage;
+use crate::cli::output::stdout;
 use crate::cli::store::{raise, ticks};
 use crate::config::load_file;
 use crate::ids::bound_of;
@@ -45,9 +47,13 @@ pub(super) async fn run(args: &RaiseArgs) -> anyhow::Result<ExitCode> {
     }
     match &operator.etcd {
         Some(etcd) => {
-            let suspect = etcd.suspect("rowstamp store raise --settle", "an operator settles it").await?;
-            println!("suspected by {} since {}: {}", suspect.by, suspect.since, suspect.reason);
-            wait(QUIET).await;
+            let suspect = etcd.suspect("rowstamp store raise --settle", "an operator runs --settle").await?;
+            let (by, since, reason) = (&suspect.by, &suspect.since, &suspect.reason);
+            writeln!(
+                stdout(),
+                "the store is suspected by {by} since {since}: {reason}; no proxy issues ids now"
+            )?;
+            wait(QUIET).await?;
             be_heard(&operator, others_stopped).await?;
         }
         None => be_alone(&operator).await?,
@@ -66,17 +72,17 @@ pub(super) async fn run(args: &RaiseArgs) -> anyhow::Result<ExitCode> {
             Some(layout) => ticks::raise(&operator, name, layout, bound).await?,
             None => raise::raise(&operator, &name.to_string(), bound).await?,
         };
-        println!("{said}");
+        writeln!(stdout(), "{said}")?;
     }
     for name in operator.names(Key::GENERATORS).await? {
         // Leaf's tags have no schema.
         if !seeds.keys().any(|known| known.to_string() == name || known.name == name) {
-            eprintln!("note: the rules have no generator {name}, which stays as it is in the store");
+            eprintln!("note: generator {name} of the store is not raised: the rules do not have it");
         }
     }
     if let Some(etcd) = &operator.etcd {
         etcd.acquit().await?;
-        println!("settled: proxies go on within seconds");
+        writeln!(stdout(), "settled: the proxies continue within seconds")?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -89,15 +95,16 @@ fn seed(spec: &GeneratorSpec, to: Option<u64>) -> anyhow::Result<Option<(Generat
         GeneratorKind::Timestamp(_) => Seed::Tables,
     };
     if seed == Seed::None && to.is_none() {
-        let why = "has seed = \"none\": its tables are not asked; write --to with a bound above all its ids";
+        let why = "has seed = \"none\", so Rowstamp does not read its tables; write --to with a bound above all its ids";
         return Err(Usage(format!("{origin}: {name} {why}")).into());
     }
     Ok((!name.is_template()).then(|| (name.clone(), seed)))
 }
 
-async fn wait(time: Duration) {
-    println!("waiting {} seconds, until each proxy has given up what it has reserved", time.as_secs());
+async fn wait(time: Duration) -> io::Result<()> {
+    writeln!(stdout(), "waiting {} seconds until each proxy has given up its reserved ids", time.as_secs())?;
     tokio::time::sleep(time).await;
+    Ok(())
 }
 
 /// Each proxy that ever wrote to the store lives in it, and so has heard that it is suspected, or
@@ -110,9 +117,9 @@ async fn be_heard(operator: &OperatorStore, others_stopped: bool) -> anyhow::Res
         return Ok(());
     }
     bail!(
-        "{} wrote to the store and do not live in it now; one that is cut off from etcd would issue on from what it has \
-         reserved: make sure that they are stopped, and say so with --others-stopped (nothing was raised; the store stays \
-         suspected)",
+        "some proxies wrote to the store and are not connected to it now: {}. A proxy that is only cut off from etcd would \
+         continue to issue its reserved ids. Make sure that these proxies are stopped, then add --others-stopped (nothing was \
+         raised, and no proxy issues ids until then)",
         others.join(", ")
     );
 }
@@ -120,8 +127,8 @@ async fn be_heard(operator: &OperatorStore, others_stopped: bool) -> anyhow::Res
 async fn be_alone(operator: &OperatorStore) -> anyhow::Result<()> {
     operator.be_alone(|live| {
         format!(
-            "{live} would issue on from what they have reserved: only with etcd proxies need not be stopped; stop them, then \
-             settle"
+            "proxies run and would continue to issue their reserved ids: {live}; stop them, then settle (only with etcd may \
+             proxies run)"
         )
     })
     .await

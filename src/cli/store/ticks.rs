@@ -32,7 +32,9 @@ pub(super) async fn tick_above(
         if let Some(above) = numbering.tick_above(highest) {
             tick = tick.max(above);
         } else if up_to.is_none() {
-            anyhow::bail!("{table_schema}.{table} holds the id {highest}, and the layout has none above it");
+            anyhow::bail!(
+                "table {table_schema}.{table} has the id {highest}, and the layout has no id above it"
+            );
         }
         // Ids of the next lower node lie below all of this one's.
         match numbering.id(0).checked_sub(1).filter(|below| layout.is_by_node() && *below > 0 && highest > 0)
@@ -54,10 +56,10 @@ pub(in crate::cli) async fn raise(
     let to = layout.time_of(tick);
     let raised = raise_ticks(&operator.store, &name, OWNER, layout, tick).await?;
     if raised.is_empty() {
-        return Ok(format!("{name} stands above {to} on every node"));
+        return Ok(format!("{name} is already above {to} on every node"));
     }
     let lines = raised.into_iter().map(|(node, from)| match node {
-        None => format!("{name}: nodes to come begin at {to}"),
+        None => format!("{name}: new nodes begin at {to}"),
         Some(node) => format!("{name}: node {node} is raised from {} to {to}", layout.time_of(from)),
     });
     Ok(lines.collect::<Vec<_>>().join("\n"))

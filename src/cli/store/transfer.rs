@@ -12,6 +12,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::cli::output::stdout;
 use crate::cli::store::known;
 use crate::cli::{ConfigArg, EXIT_FOUND};
 use crate::config::{Loaded, load_file, load_other_file};
@@ -47,11 +48,11 @@ pub struct ExportArgs {
 pub struct ImportArgs {
     #[command(flatten)]
     pub config: ConfigArg,
-    /// What `export` wrote; - is standard input.
+    /// The file that `export` wrote; - is standard input.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Also where a bound is far above what is in use here, or half of what there is. The error
-    /// without it has the figures.
+    /// Confirm a large raise: to more than 1000 times the ids in use, or to more than half of the range.
+    /// The error without --yes has the numbers.
     #[arg(long)]
     pub yes: bool,
 }
@@ -60,8 +61,8 @@ pub struct ImportArgs {
 pub struct MoveArgs {
     #[command(flatten)]
     pub config: ConfigArg,
-    /// The configuration whose store is read. That store is marked: it is refused from then on,
-    /// until the bounds are moved back. Keys in the environment are not meant for it.
+    /// The configuration of the store to move from. That store is marked as moved: proxies refuse it
+    /// until the bounds are moved back. Keys in the environment do not apply to this configuration.
     #[arg(long, value_name = "FILE")]
     pub from: PathBuf,
 }
@@ -80,16 +81,17 @@ pub(super) async fn export(args: &ExportArgs) -> anyhow::Result<ExitCode> {
     let live = operator.proxies().await?;
     if !live.is_empty() {
         eprintln!(
-            "note: {} live, and raise bounds on: what is exported now is soon below them",
+            "note: proxies run and continue to raise bounds, so the export is soon below the store: {}",
             live.join(", ")
         );
     }
     if args.file == Path::new("-") {
-        write(io::stdout().lock(), &lines)?;
+        // Not `output::stdout`: a reader that ends has a part of the bounds only.
+        write(io::stdout().lock(), &lines).context("the export is not complete")?;
     } else {
         let file = OpenOptions::new().write(true).create_new(true).open(&args.file);
         let file =
-            file.with_context(|| format!("{} cannot be made; name a new file", args.file.display()))?;
+            file.with_context(|| format!("{} cannot be created; name a new file", args.file.display()))?;
         write(&file, &lines)?;
         file.sync_all()?;
     }
@@ -140,7 +142,7 @@ async fn be_near(
             let time = layout.time_of(record.bound);
             if time > Moment::from(SystemTime::now() + TIME_AHEAD_MAX) {
                 far.push(format!(
-                    "{key}: its bound is a time more than a day ahead of this machine's clock, {time}"
+                    "{key}: its bound, {time}, is more than a day ahead of this machine's clock"
                 ));
             }
         } else if let Some(name) = key.as_str().strip_prefix(Key::GENERATORS) {
@@ -159,7 +161,7 @@ async fn be_near(
     if far.is_empty() {
         return Ok(());
     }
-    bail!("nothing was written; if it is meant, write --yes too");
+    bail!("nothing was written; if these bounds are right, add --yes");
 }
 
 pub(super) async fn run_move(args: &MoveArgs) -> anyhow::Result<ExitCode> {
@@ -179,7 +181,7 @@ pub(super) async fn run_move(args: &MoveArgs) -> anyhow::Result<ExitCode> {
     }
     let operator = OperatorStore::make(&loaded.config).await?;
     if described(&other.config) == to {
-        bail!("{from} has the same store, {to}: name the configuration of the store that the bounds are in");
+        bail!("{from} has the same store, {to}; name the configuration of the store to move from");
     }
     let code = put(&operator, &from, &records).await?;
     if code != ExitCode::SUCCESS {
@@ -189,18 +191,24 @@ pub(super) async fn run_move(args: &MoveArgs) -> anyhow::Result<ExitCode> {
     record::move_to(&*source.store, &to).await?;
     be_quiet(&source, &from).await?;
     if self::lines(&source).await? != lines {
-        bail!("the store of {from} changed meanwhile: stop the proxies that write to it, and move again");
+        bail!(
+            "the store of {from} changed during the move; stop the proxies that write to it, then move again"
+        );
     }
     // Where they had been moved away from here before, they are back.
     record::move_to(&*operator.store, "").await?;
-    println!("the store of {from} is marked: its bounds live in {to}");
+    writeln!(stdout(), "the store of {from} is marked as moved: its bounds are now in {to}")?;
     Ok(code)
 }
 
 /// An error where proxies live that would raise bounds in the store of `from` while others work
 /// with the new one.
 async fn be_quiet(source: &OperatorStore, from: &str) -> anyhow::Result<()> {
-    let why = |live| format!("{live} live on the store of {from} and would issue on: stop them, then move");
+    let why = |live| {
+        format!(
+            "proxies use the store of {from} and would continue to issue ids: {live}; stop them, then move"
+        )
+    };
     source.be_alone(why).await
 }
 
@@ -210,8 +218,8 @@ async fn lines(operator: &OperatorStore) -> anyhow::Result<Vec<Line>> {
     for (key, found) in operator.store.list("").await? {
         if key == Key::suspect() {
             bail!(
-                "the store is suspected of having gone back, so its bounds may be too low: `rowstamp store raise --settle` \
-                 first"
+                "the store may hold older data than before, as after a restore, so its bounds may be too low; run \
+                 `rowstamp store raise --settle` first"
             );
         }
         if !is_portable(&key) {
@@ -219,7 +227,7 @@ async fn lines(operator: &OperatorStore) -> anyhow::Result<Vec<Line>> {
         }
         if key.as_str().strip_prefix(Key::GENERATORS).is_some_and(|name| !name.contains('.')) {
             bail!(
-                "{key} is a tag of Leaf's, which names no schema: it cannot be exported; raise its generator in the new \
+                "{key} cannot be exported: it is a tag of Leaf's table, which names no schema; raise its generator in the new \
                  store with `rowstamp store raise SCHEMA.NAME --to BOUND`"
             );
         }
@@ -255,7 +263,7 @@ fn read(from: &str, file: impl BufRead) -> anyhow::Result<Vec<(Key, Json)>> {
 fn record(line: &Line) -> anyhow::Result<(Key, Json)> {
     let (key, json) = (Key::of(&line.key), encode(&line.value));
     if !is_portable(&key) {
-        bail!("{key} is of one store alone, and never exported; remove the line");
+        bail!("{key} belongs to one store only and is never exported; remove the line");
     }
     // What is damaged, or of a newer format, is found before anything is written.
     merged(&key, &json, None)?;
@@ -285,7 +293,11 @@ async fn put(operator: &OperatorStore, from: &str, records: &[(Key, Json)]) -> a
     for (key, json) in others.into_iter().chain(bindings) {
         changed += u32::from(put_one(operator, key, json).await?);
     }
-    println!("{} records of {from}: {changed} written, the others stand as high already", records.len());
+    writeln!(
+        stdout(),
+        "{from}: records: {}, written: {changed}; the others were already as high",
+        records.len()
+    )?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -307,13 +319,11 @@ async fn put_one(operator: &OperatorStore, key: &Key, json: &[u8]) -> anyhow::Re
 
 #[derive(Debug, thiserror::Error)]
 enum Misfit {
-    #[error(
-        "{key} is {there}, and {here} in this store: it cannot be both; give one of the generators another name"
-    )]
+    #[error("{key} is {there}, but {here} in this store; give one of the two generators another name")]
     Generator { key: Key, there: String, here: String },
     #[error(
-        "table {table} is bound to generator {there}, and to {here} in this store: ids of one could be the other's; change \
-         the rules of one, so that its proxies move the table first"
+        "table {table} has generator {there}, but {here} in this store, and the two could issue the same ids; change the rules \
+         of one store, so that its proxies move the table first"
     )]
     Binding { table: String, there: String, here: String },
     #[error(transparent)]

@@ -65,7 +65,11 @@ fn what_is_wrong_with_a_variable() {
             "x",
             "names no key of rowstamp.toml; `rowstamp --help` lists the variables of all keys",
         ),
-        ("ROWSTAMP_LISTEN__TLS", "x", "names a table; set one of its keys, as ROWSTAMP_LISTEN__TLS__CA"),
+        (
+            "ROWSTAMP_LISTEN__TLS",
+            "x",
+            "names a table; set one of its keys, for example ROWSTAMP_LISTEN__TLS__CA",
+        ),
         (
             "ROWSTAMP_BACKEND__ADDRESS",
             "db",
@@ -90,7 +94,7 @@ fn what_is_wrong_with_a_variable() {
         (
             "ROWSTAMP_ADMIN__USERS",
             "dba",
-            "is no list; write it as TOML has it, [{ name = \"dba\", role = \"read\" }]",
+            "is not a list; write the list as in TOML, [{ name = \"dba\", role = \"read\" }]",
         ),
         (
             "ROWSTAMP_ADMIN__USERS",
@@ -107,7 +111,7 @@ fn what_is_wrong_with_a_variable() {
         (
             "ROWSTAMP_STORE__TLS__CA",
             "pem",
-            "store.tls: is for kind = \"etcd\"; write that, or remove the key",
+            "store.tls: is only for kind = \"etcd\"; write that kind, or remove the key",
         ),
     ] {
         let found = with(PLAIN, &[(variable, text)]).unwrap_err().join("\n");
@@ -145,7 +149,7 @@ fn variables_in_values() {
         ),
         (
             "proxy.name = 'a ${'",
-            "proxy.name: has ${ without the name of a variable and } behind it; write ${NAME}, or $${ for the two characters",
+            "proxy.name: has ${ without the name of a variable and } after it; write ${NAME}, or $${ for the two characters ${",
         ),
         (
             "limits.connections = '${HOST}'",
@@ -157,7 +161,7 @@ fn variables_in_values() {
         ),
         (
             "listen.proxy_protocol_from = '${BOTH}'",
-            "listen.proxy_protocol_from[0]: is no network: write an address and how many of its bits count, as in \
+            "listen.proxy_protocol_from[0]: is not a network: write a network such as \
              \"10.0.0.0/8\", or one address",
         ),
     ] {
@@ -179,7 +183,7 @@ fn whose_password_others_may_read() {
         let variables = [("SECRET", "hush")].into_iter().chain(keys.is_empty().then_some(key));
         let warnings = load(&file, &Environment::of(variables)).unwrap().warnings.to_string();
         assert_eq!(
-            warnings.contains("others than its owner may read it"),
+            warnings.contains("others than the owner may read the file"),
             is_warned_of,
             "{keys}: {warnings}"
         );

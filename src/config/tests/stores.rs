@@ -5,8 +5,7 @@ use crate::config::{Account, Etcd, EtcdTls, Loaded, Mysql, StoreKind};
 use crate::proxy::settings::TlsIdentity;
 use crate::toml_file::Secret;
 
-const NO_MEMBER: &str =
-    "\"ENDPOINT\" is no member of etcd; write host:port, http://host:port or https://host:port";
+const NO_MEMBER: &str = "\"ENDPOINT\" is not the address of an etcd member; write host:port, http://host:port or https://host:port";
 
 #[test]
 fn stores() {
@@ -27,7 +26,7 @@ fn stores() {
     assert_eq!((etcd.account, etcd.tls, &*etcd.prefix), (None, None, "/rowstamp"));
 
     let line = |n: u32, key: &str, text: &str| format!("error: rowstamp.toml:{n}: {key}: {text}");
-    let missing = "is missing; write etcd's members, say, endpoints = [\"127.0.0.1:2379\"]";
+    let missing = "is missing; write etcd's members, for example endpoints = [\"127.0.0.1:2379\"]";
     check_line("store.kind = 'etcd'", &[&line(3, "store.endpoints", missing)]);
     let (folder, Loaded { config, .. }) = loaded(
         "[store]\nkind = 'etcd'\nendpoints = ['https://e1:2379', 'e2:2379', 'https://[::1]:2379/']\ntls = { ca = 'pem' }",
@@ -41,7 +40,7 @@ fn stores() {
     for (endpoint, text) in [
         (
             "https://e1:2379",
-            "\"https://e1:2379\" is TLS, which needs [store.tls] with ca; add it, or write http://",
+            "\"https://e1:2379\" has TLS, which needs [store.tls] with ca; add [store.tls], or write http://",
         ),
         ("ftp://e1:2379", NO_MEMBER),
         ("e1:2379/v3", NO_MEMBER),
@@ -58,25 +57,29 @@ fn stores() {
         &[&line(
             3,
             "store.endpoints",
-            "\"http://e1:2379\" is without TLS, and [store.tls] wants it; write https://, or mode = \"disabled\" there",
+            "\"http://e1:2379\" is without TLS, and [store.tls] demands TLS; write https://, or mode = \"disabled\" in [store.tls]",
         )],
     );
-    let no_account = "a host and port have no user or password in front of them: the keys for those stand beside the address";
+    let no_account = "an address contains no user and no password; write them as keys of the same table";
     check_line(
         "store.endpoints = ['http://etcd:secret@e1:2379']\nstore.kind = 'etcd'",
         &[&line(3, "store.endpoints", no_account)],
     );
     let etcd = "[store]\nkind = 'etcd'\nendpoints = ['e1:2379']\n";
     for (keys, key, text) in [
-        ("path = 'x'", "store.path", "is for kind = \"embedded\"; write that, or remove the key"),
-        ("table = 'x'", "store.table", "is for kind = \"mysql\"; write that, or remove the key"),
+        ("path = 'x'", "store.path", "is only for kind = \"embedded\"; write that kind, or remove the key"),
+        ("table = 'x'", "store.table", "is only for kind = \"mysql\"; write that kind, or remove the key"),
         ("password = ''", "store.user", "is missing; a password needs its user"),
         (
             "user = 'r'",
             "store",
             "needs a password; write password_file, password_env or password (\"\" for none)",
         ),
-        ("tls = {}", "store.tls.ca", "is missing; name a file of certificates that etcd's lead to"),
+        (
+            "tls = {}",
+            "store.tls.ca",
+            "is missing; name a file of CA certificates that verify etcd's certificate",
+        ),
         (
             "tls = { mode = 'required', ca = 'pem' }",
             "store.tls.mode",
@@ -96,9 +99,12 @@ fn stores() {
         ("store.table = 'leaf_alloc'", "store.table", "\"mysql\""),
         ("store.address = 'a:1'", "store.address", "\"mysql\""),
     ] {
-        check_line(keys, &[&line(3, key, &format!("is for kind = {kinds}; write that, or remove the key"))]);
+        check_line(
+            keys,
+            &[&line(3, key, &format!("is only for kind = {kinds}; write that kind, or remove the key"))],
+        );
     }
-    let missing = "is missing: the store's table needs an account, [backend.control] or this one";
+    let missing = "is missing, and the store's table needs an account; add [backend.control] or this key";
     let found = found(super::folder("backend.address = 'db:3306'\nstore.kind = 'mysql'", RULES).path());
     assert!(found.contains(&line(2, "store.user", missing)), "{found:?}");
     let mysql = loaded(

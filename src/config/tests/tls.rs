@@ -16,10 +16,9 @@ fn files_of_tls() {
     write("text", "no PEM at all");
     let no_certificate = "holds no certificate; a PEM file with BEGIN CERTIFICATE is needed";
     let damaged = "holds no certificate that can be read; the text between BEGIN CERTIFICATE and END CERTIFICATE is damaged: \
-                   copy it again";
-    let other =
-        "other is the key of another certificate than the one in pem; name the key that it was made with";
-    let no_key = "text holds no private key; a PEM file with BEGIN PRIVATE KEY, or RSA or EC before PRIVATE, is needed";
+                   copy the file again";
+    let other = "other is not the key of the certificate in pem; name the key of that certificate";
+    let no_key = "text holds no private key; use PEM with BEGIN PRIVATE KEY, BEGIN RSA PRIVATE KEY or BEGIN EC PRIVATE KEY";
     for (keys, key, expect) in [
         ("listen.tls = { cert = 'pem', key = 'other' }", "listen.tls.key", other),
         ("listen.tls = { cert = 'pem', key = 'text' }", "listen.tls.key", no_key),

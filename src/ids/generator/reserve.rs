@@ -117,7 +117,7 @@ impl Sequence {
         }
         let mut notes = self.notes.lock();
         if notes.trouble.is_none() {
-            tracing::warn!(generator = %self.name, %error, reserved = self.dispenser.left(), "no ids could be reserved; trying again");
+            tracing::warn!(generator = %self.name, %error, reserved = self.dispenser.left(), "could not reserve ids; trying again");
         }
         notes.trouble = Some(error);
         Refill::Failed

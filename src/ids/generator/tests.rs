@@ -252,7 +252,7 @@ async fn a_rule_that_leaves_no_id_is_refused() {
     check(SequenceSpec { start: 128, ..by(1) }, 127, "no id from start = 128").await;
     check(SequenceSpec { step: n(1_000), offset: 500, ..by(1) }, 127, "up to max = 127").await;
     for low_water in [0.0, -1.0, 1.1, f64::NAN] {
-        check(SequenceSpec { low_water, ..by(1) }, 127, "low_water = ").await;
+        check(SequenceSpec { low_water, ..by(1) }, 127, "low_water is ").await;
     }
 }
 
@@ -414,7 +414,10 @@ async fn a_store_that_went_back_in_time_gives_no_ids() {
         }
     };
     assert!(last < 60);
-    assert!(matches!(&error, TakeError::StoreAway { reason, .. } if reason.contains("went back")), "{error}");
+    assert!(
+        matches!(&error, TakeError::StoreAway { reason, .. } if reason.contains("has older data than before")),
+        "{error}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -449,5 +452,8 @@ async fn a_store_that_went_back_in_time_gives_no_more_ids() {
     };
     assert!(last > 1, "nobody had looked");
     assert!(last < bound - 1, "given up with the rest of the reserve: {last} of {bound}");
-    assert!(matches!(&error, TakeError::StoreAway { reason, .. } if reason.contains("went back")), "{error}");
+    assert!(
+        matches!(&error, TakeError::StoreAway { reason, .. } if reason.contains("has older data than before")),
+        "{error}"
+    );
 }

@@ -63,54 +63,56 @@ fn sound_layouts() {
 #[test]
 fn unsound_layouts_name_the_culprit_and_the_remedy() {
     for (text, expect) in [
-        ("", "there is no timestamp among the fields; add one, of 41 bits, say"),
-        ("node 10, sequence 12", "there is no timestamp among the fields; add one, of 41 bits, say"),
-        ("timestamp 41, node 10, node 12", "node is there twice; leave one of them out"),
-        ("timestamp 41, node 0, sequence 12", "node has no bits; give it some, or leave it out"),
+        ("", "there is no timestamp among the fields; add a timestamp, for example of 41 bits"),
+        (
+            "node 10, sequence 12",
+            "there is no timestamp among the fields; add a timestamp, for example of 41 bits",
+        ),
+        ("timestamp 41, node 10, node 12", "node is there twice; remove one of them"),
+        ("timestamp 41, node 0, sequence 12", "node has no bits; give the field bits, or remove it"),
         (
             "timestamp 42, node 10, sequence 12",
-            "timestamp reaches up to 64 bits, and a signed BIGINT holds 63; take 1 off",
+            "timestamp makes the id 64 bits long, and a signed BIGINT holds 63; shorten the fields by 1",
         ),
         (
             "timestamp 41 << 4294967295, sequence 12",
-            "timestamp reaches up to 4294967295 bits, and a signed BIGINT holds 63; take 4294967232 off",
+            "timestamp makes the id 4294967295 bits long, and a signed BIGINT holds 63; shorten the fields by 4294967232",
         ),
         (
             "timestamp 41 << 20, node 10, sequence 12",
-            "timestamp lies on bits of node; move one of them, or write no shift at all",
+            "timestamp and node use the same bits; change one shift, or remove all shifts",
         ),
         (
             "padding 8 << 4, timestamp 41 << 22, sequence 12",
-            "padding lies on bits of sequence; move one of them, or write no shift at all",
+            "padding and sequence use the same bits; change one shift, or remove all shifts",
         ),
         (
             "timestamp 41, constant=8 3, sequence 12",
-            "8 does not fit the 3 bits of the constant; 7 is the most",
+            "8 does not fit into the constant with bits = 3; write at most 7",
         ),
         (
             "sequence 12, timestamp 41",
-            "the sequence lies above the timestamp, and so ids would not ascend; put it below",
+            "the sequence is above the timestamp, so ids would not ascend; write the sequence below the timestamp",
         ),
     ] {
         check(text, Err(expect));
     }
-    let too_few =
-        "leaves 999 ids a second, and 1000 are the fewest; give the sequence more bits, or a shorter tick";
+    let too_few = "leaves too few ids: 999 a second, and 1000 is the minimum; give the sequence more bits, or write a shorter tick";
     check_ticking("timestamp 48", 1001, 0, Err(too_few));
     check_ticking("timestamp 41, sequence 9", 1_000_000, 0, Err(&too_few.replace("999", "512")));
     check_ticking(
         "timestamp 41, sequence 20",
         60_000_001,
         0,
-        Err("a tick of 60000001 us is too long; 1m is the longest"),
+        Err("a tick of 60000001 us is too long; write at most \"1m\""),
     );
     check_ticking(
         "timestamp 41, sequence 3",
         1000,
         8,
-        Err("a sequence that starts below 8 leaves nothing of its 3 bits; write at most 7"),
+        Err("random_start = 8 is too high for a sequence with bits = 3; write at most 7"),
     );
-    check_ticking("timestamp 41", 1000, 8, Err("there is no sequence that could start at random; remove it"));
+    check_ticking("timestamp 41", 1000, 8, Err("random_start needs a sequence field; remove random_start"));
 }
 
 #[test]
@@ -132,7 +134,7 @@ fn nodes_that_fit() {
     assert_eq!((none.check_node(0), none.check_node(1)), (Ok(()), Err(NodeError::NoNode)));
     assert_eq!(
         three.check_node(8).unwrap_err().to_string(),
-        "does not fit the layout's node of 3 bits; write a number up to 7, or give it more bits"
+        "does not fit into the layout's node with bits = 3; write a number up to 7, or give the node more bits"
     );
 }
 

@@ -35,12 +35,12 @@ impl Timestamp {
             let held = if ours > theirs { Held::Ahead(apart) } else { Held::Behind(apart) };
             state.held = Some(held);
             if before == Held::Unread {
-                tracing::error!(generator = %self.name, "{held}: no ids are issued until that is fixed");
+                tracing::error!(generator = %self.name, "{held}: no ids are issued until the wrong clock is corrected");
             }
             return Some(held);
         }
         if before != Held::Unread {
-            tracing::info!(generator = %self.name, "the clock is right: ids are issued");
+            tracing::info!(generator = %self.name, "the clock is right: ids are issued now");
         }
         state.held = None;
         // Nothing was issued by what the clock said before.

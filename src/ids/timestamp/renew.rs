@@ -130,7 +130,7 @@ impl Timestamp {
         let raise = fence.raise(|bound| (bound < end).then(|| to_of(bound))).await?;
         let mut state = self.state.lock();
         if state.trouble.take().is_some() {
-            tracing::info!(generator = %self.name, "time is reserved again");
+            tracing::info!(generator = %self.name, "time for ids is reserved again");
         }
         let Raise::Raised { from, to } = raise else { return Ok(Refill::Done) };
         let used = self.numbering.tick_of(self.counter.next());
@@ -163,7 +163,7 @@ impl Timestamp {
         let mut state = self.state.lock();
         if state.trouble.is_none() {
             let reserved = self.spec.layout.time_of(state.reserve.end());
-            tracing::warn!(generator = %self.name, %error, %reserved, "no time could be reserved; trying again");
+            tracing::warn!(generator = %self.name, %error, %reserved, "could not reserve time for ids; trying again");
         }
         state.trouble = Some(error);
         Refill::Failed

@@ -22,9 +22,9 @@ pub(in crate::lint) fn judge(survey: &Survey<'_>, found: &mut Vec<Finding>) {
         found.push(Finding::note(
             Code::AccountsUnseen,
             Where::object("mysql"),
-            "the control account sees its own grants alone: whether the applications' accounts have grants on single columns, or lack \
-             CREATE TEMPORARY TABLES, is not known",
-            "GRANT SELECT ON `mysql`.* to the control account, or look at SHOW GRANTS of each account that goes by the proxy",
+            "the control account sees only its own grants: Rowstamp cannot tell whether an application's account has grants on single \
+             columns, or lacks CREATE TEMPORARY TABLES",
+            "GRANT SELECT ON `mysql`.* to the control account, or look at SHOW GRANTS of each account that connects to Rowstamp",
         ));
     }
     let accounts = all(&facts.accounts, facts.case);
@@ -51,7 +51,7 @@ pub(in crate::lint) fn judge(survey: &Survey<'_>, found: &mut Vec<Finding>) {
             Code::AccountUnstaged,
             Where::object(schema),
             format!(
-                "{} may insert, and not make temporary tables: INSERT ... SELECT, LOAD and expressions as ids are refused to such an account",
+                "{} can insert, but cannot create temporary tables: INSERT ... SELECT, LOAD and expressions as ids are refused for such an account",
                 named(&who)
             ),
             format!("GRANT CREATE TEMPORARY TABLES ON {}.* TO {}", quoted(schema), named(&who)),
@@ -111,7 +111,7 @@ impl Judged<'_> {
                 Code::AccountDenied,
                 place,
                 format!(
-                    "{who} may insert into other columns, but not into the id's, which Rowstamp fills: error 1143"
+                    "{who} can insert into other columns, but not into the id column, which Rowstamp fills: such INSERTs fail with error 1143"
                 ),
                 format!("GRANT INSERT ({id}) ON {table} TO {who}"),
             ),
@@ -119,7 +119,7 @@ impl Judged<'_> {
                 Code::AccountDenied,
                 place,
                 format!(
-                    "{who} may update other columns, but not the id, as MariaDB demands for ON DUPLICATE KEY UPDATE of an INSERT that names it: error 1143"
+                    "{who} can update other columns, but not the id column: in MariaDB, ON DUPLICATE KEY UPDATE of an INSERT that names the id then fails with error 1143"
                 ),
                 format!("GRANT UPDATE ({id}) ON {table} TO {who}"),
             ),
@@ -127,7 +127,7 @@ impl Judged<'_> {
                 Code::AccountUnstaged,
                 self.live.place(),
                 format!(
-                    "{who} may fill columns and not read them: INSERT ... SELECT, LOAD and expressions as ids are refused to such an account"
+                    "{who} can fill columns, but cannot read them: INSERT ... SELECT, LOAD and expressions as ids are refused for such an account"
                 ),
                 format!("GRANT SELECT ON {table} TO {who}"),
             ),

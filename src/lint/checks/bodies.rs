@@ -11,6 +11,9 @@ use crate::sql::dialect::{ClientCharset, Dialect, SqlMode};
 use crate::sql::name::same_column;
 use crate::sql::scan::{Inserted, Scan, scan};
 
+/// Of a text that was not read.
+const UNKNOWN: &str = "Rowstamp cannot tell whether it inserts into tables with a rule";
+
 pub(in crate::lint) fn judge(survey: &Survey<'_>, found: &mut Vec<Finding>) {
     if survey.tables.is_empty() {
         return;
@@ -23,34 +26,31 @@ pub(in crate::lint) fn judge(survey: &Survey<'_>, found: &mut Vec<Finding>) {
             Finding::warning(code, Where::object(name_of(body)), format!("{}: {why}", kind(body)), remedy)
         };
         let Some(text) = &body.text else {
-            let why =
-                "the control account may not see its text: whether it inserts into ruled tables is not known"
-                    .to_owned();
+            let why = format!("the control account lacks the right to see the text: {UNKNOWN}");
             found.push(unread(
                 Code::BodyUnseen,
                 why,
-                concat!("give the control account the right to see it: ", crate::book::page!("accounts")),
+                concat!(
+                    "give the control account the right to see the text: ",
+                    crate::book::page!("accounts")
+                ),
             ));
             continue;
         };
         if body.is_foreign {
-            let why =
-                "it is not written in SQL: whether it inserts into ruled tables is not known".to_owned();
-            found.push(unread(Code::BodyUnreadable, why, "look at it yourself"));
+            let why = format!("the text is not written in SQL: {UNKNOWN}");
+            found.push(unread(Code::BodyUnreadable, why, "look at the text yourself"));
             continue;
         }
         match scan(text, dialect) {
             Ok(scan) => of_scan(survey, body, &scan, found),
             Err(odd) => {
                 let why = format!(
-                    "it cannot be read for certain ({} at byte {}): whether it inserts into ruled tables is not known",
+                    "Rowstamp cannot reliably read the text ({} at byte {}): {UNKNOWN}",
                     odd.what, odd.at
                 );
-                found.push(unread(
-                    Code::BodyUnreadable,
-                    why,
-                    "look at it yourself, or write it more plainly",
-                ));
+                let remedy = "look at the text yourself, or rewrite that part";
+                found.push(unread(Code::BodyUnreadable, why, remedy));
             }
         }
     }
@@ -98,10 +98,10 @@ fn of_scan(survey: &Survey<'_>, body: &Body, scan: &Scan, found: &mut Vec<Findin
     }
     if scan.is_dynamic {
         let why = format!(
-            "{}: it runs statements that it puts together itself; whether they insert into ruled tables is not known",
+            "{}: the text runs SQL that it builds at run time; Rowstamp cannot tell whether this SQL inserts into tables with a rule",
             kind(body)
         );
-        let remedy = "look at it yourself; what it inserts must bring its ids";
+        let remedy = "look at the text yourself; its INSERTs into such tables must write the ids";
         found.push(Finding::note(Code::DynamicSql, Where::object(name_of(body)), why, remedy));
     }
 }
@@ -118,35 +118,35 @@ fn inserts(survey: &Survey<'_>, body: &Body, live: &Live<'_>, insert: &Inserted)
     let (what, id) = (kind(body), &live.rule.column);
     let counter = live.column.is_some_and(|column| column.shape.auto_increment);
     let remedy = format!(
-        "move the INSERT to the application, or have it write {id} from ids that the generator does not issue"
+        "move the INSERT to the application, or let the INSERT write a value for {id} that the generator does not issue"
     );
     match insert.writes(id) {
         Some(true) => {
             let why = format!(
-                "{what}: it inserts past the proxy and writes {id} itself: the generator does not know of those ids"
+                "{what}: Rowstamp does not see its INSERT, which writes {id} itself: the generator does not know these ids"
             );
             Finding::warning(Code::BodyInserts, place(body, live), why, remedy)
         }
         None => {
             let why = format!(
-                "{what}: it inserts past the proxy, without a column list: NULL or 0 for {id} gets no id of the generator's"
+                "{what}: Rowstamp does not see its INSERT, which is without a column list: NULL or 0 for {id} gets no id from the generator"
             );
             Finding::warning(Code::BodyInserts, place(body, live), why, remedy)
         }
         Some(false) if counter && is_apart(survey, live) => {
             let why = format!(
-                "{what}: it inserts past the proxy and leaves {id} out: the row gets an id of the AUTO_INCREMENT counter, as long \
-                 as there is one; the generator leaves these out"
+                "{what}: Rowstamp does not see its INSERT, which leaves {id} out: while the column is AUTO_INCREMENT, the row gets an \
+                 id from the counter; the generator does not issue the counter's ids"
             );
             Finding::warning(Code::BodyInserts, place(body, live), why, remedy)
         }
         Some(false) => {
             let becomes = if counter {
-                "the row gets an id of the AUTO_INCREMENT counter, which the generator issues again"
+                "the row gets an id from the AUTO_INCREMENT counter, and the generator issues the same id"
             } else {
-                "without AUTO_INCREMENT it fails, or stores 0"
+                "without AUTO_INCREMENT the INSERT fails, or stores 0"
             };
-            let why = format!("{what}: it inserts past the proxy and leaves {id} out: {becomes}");
+            let why = format!("{what}: Rowstamp does not see its INSERT, which leaves {id} out: {becomes}");
             Finding::error(Code::BodyInserts, place(body, live), why, remedy)
         }
     }
@@ -162,18 +162,18 @@ fn is_apart(survey: &Survey<'_>, live: &Live<'_>) -> bool {
 
 fn sets_id(body: &Body, live: &Live<'_>) -> Finding {
     let why = format!(
-        "{}: it assigns NEW.{}: the row may get another id than the generator's, which without AUTO_INCREMENT the \
-         application is not told",
+        "{}: the trigger assigns NEW.{}: the row can get another id than the generator's, and without AUTO_INCREMENT the \
+         application does not learn this id",
         kind(body),
         live.rule.column
     );
-    let remedy = "remove the assignment: the proxy's INSERTs bring the id";
+    let remedy = "remove the assignment; Rowstamp writes the id into the INSERT";
     Finding::warning(Code::TriggerSetsId, place(body, live), why, remedy)
 }
 
 fn reads(body: &Body, live: &Live<'_>) -> Finding {
     let why = format!(
-        "{}: it reads LAST_INSERT_ID(), which the INSERT's own id may stand in already, or not yet",
+        "{}: the text reads LAST_INSERT_ID(), whose value may be the id of this INSERT, or still an earlier id",
         kind(body)
     );
     let remedy = format!("read NEW.{}, or a variable that holds the id", live.rule.column);
@@ -182,10 +182,10 @@ fn reads(body: &Body, live: &Live<'_>) -> Finding {
 
 fn reads_callers(body: &Body) -> Finding {
     let why = format!(
-        "{}: it reads LAST_INSERT_ID() of an INSERT that its caller made; where that INSERT and the call come in one packet, \
-         the packet may be refused",
+        "{}: the text reads LAST_INSERT_ID() of an INSERT that its caller made; if that INSERT and the call come in one packet, \
+         Rowstamp may refuse the packet",
         kind(body)
     );
-    let remedy = "pass the id as a parameter, or send the call in a packet of its own";
+    let remedy = "pass the id as a parameter, or send the call in a separate packet";
     Finding::note(Code::ReadsLastInsertId, Where::object(name_of(body)), why, remedy)
 }

@@ -4,6 +4,7 @@ use crate::lint::finding::{Code, Finding};
 use crate::lint::survey::{Live, Survey};
 use crate::rules::model::Unavailable;
 use crate::schema::facts::ColumnFacts;
+use crate::sql::name::quoted;
 
 /// Types that ids can be stored in, though they are no integers.
 pub(in crate::lint) fn is_text(data_type: &str) -> bool {
@@ -39,14 +40,19 @@ pub(in crate::lint) fn judge(survey: &Survey<'_>, found: &mut Vec<Finding>) {
 fn missing(live: &Live<'_>) -> Finding {
     let names: Vec<&str> = live.table.columns.iter().map(|column| column.shape.name.as_str()).collect();
     let counter = live.table.columns.iter().find(|column| column.shape.auto_increment);
+    if names.is_empty() {
+        let why = "the control account sees no column of the table, probably because it lacks SELECT: the table's INSERTs are refused";
+        let remedy = format!("GRANT SELECT ON {}.* to the control account", quoted(&live.table.schema));
+        return Finding::error(Code::ColumnMissing, live.place(), why, remedy);
+    }
     if live.rule.is_auto() {
         let why = "the table has no AUTO_INCREMENT column, and no primary key that is one integer: its INSERTs are refused";
-        let remedy = format!("name the rule's column; the table has {}", names.join(", "));
+        let remedy = format!("write the column's name in the rule; the table has {}", names.join(", "));
         return Finding::error(Code::ColumnMissing, live.place(), why, remedy);
     }
     let why = format!("the table has no column {}: its INSERTs are refused", live.rule.column);
     let remedy = match counter {
-        Some(counter) => format!("write column = {:?}, which is its AUTO_INCREMENT", counter.shape.name),
+        Some(counter) => format!("write column = {:?}, the AUTO_INCREMENT column", counter.shape.name),
         None => format!("correct the rule's column; the table has {}", names.join(", ")),
     };
     Finding::error(Code::ColumnMissing, live.place().column(&live.rule.column), why, remedy)
@@ -57,7 +63,7 @@ fn native(live: &Live<'_>, column: &ColumnFacts) -> Option<Finding> {
     if live.rule.unavailable == Unavailable::Refuse || column.shape.auto_increment {
         return None;
     }
-    let why = "unavailable = \"native\" has the server number rows while there are no ids, and the column is not AUTO_INCREMENT: \
+    let why = "unavailable = \"native\" lets the server number rows while there are no ids, but the column is not AUTO_INCREMENT: \
                such INSERTs are refused (1467)";
     let remedy = "keep AUTO_INCREMENT on the column, or write unavailable = \"refuse\"";
     Some(Finding::error(Code::NativeWithoutCounter, live.column_place(column), why, remedy))
@@ -67,8 +73,8 @@ fn kind(live: &Live<'_>, column: &ColumnFacts) -> Option<Finding> {
     let place = live.column_place(column);
     let (shape, written) = (&column.shape, &column.column_type);
     if shape.generated {
-        let why = "the column is GENERATED, and the server takes no value for it";
-        let remedy = "name the column that ids are stored in, or make this one an ordinary column";
+        let why = "the column is GENERATED: the server accepts no value for it";
+        let remedy = "name the column that stores the ids, or make this column an ordinary one";
         return Some(Finding::error(Code::ColumnGenerated, place, why, remedy));
     }
     if shape.highest().is_some() {
@@ -78,16 +84,16 @@ fn kind(live: &Live<'_>, column: &ColumnFacts) -> Option<Finding> {
     let data_type = shape.data_type.as_str();
     if is_text(data_type) || matches!(data_type, "decimal" | "double") {
         let cost = match data_type {
-            "double" => "ids above 2^53 are rounded in it",
-            "decimal" => "comparing and indexing it costs more than an integer",
-            _ => "ids sort letter by letter in it, and each start reads the whole table for the highest",
+            "double" => "rounds ids above 2^53",
+            "decimal" => "costs more than an integer to compare and to index",
+            _ => "sorts them as text, and each start reads the whole table for the highest id",
         };
         let why = format!("{written} holds ids, but {cost}");
         return Some(Finding::warning(Code::ColumnNotInteger, place, why, remedy));
     }
     let cost = match data_type {
-        "float" => "rounds ids above 16777216: its INSERTs are refused",
-        _ => "is no type for ids",
+        "float" => "rounds ids above 16777216: the table's INSERTs are refused",
+        _ => "cannot hold ids",
     };
     Some(Finding::error(Code::ColumnType, place, format!("{written} {cost}"), remedy))
 }
@@ -98,7 +104,8 @@ fn default(live: &Live<'_>, column: &ColumnFacts) -> Option<Finding> {
         return None;
     }
     let what = if column.has_default { "the column's DEFAULT" } else { "NULL" };
-    let why = format!("a writer past the proxy that leaves the id out stores {what}, and gets no error");
+    let why =
+        format!("a direct INSERT (not through Rowstamp) without the id stores {what}, and gets no error");
     let bare = ColumnFacts { is_nullable: false, ..column.clone() };
     let remedy = format!("{}, but without a DEFAULT", live.modify(&bare, &column.column_type));
     Some(Finding::warning(Code::ColumnDefault, live.column_place(column), why, remedy))

@@ -28,11 +28,11 @@ pub(in crate::lint) fn judge(survey: &Survey<'_>, found: &mut Vec<Finding>) {
 
 fn kept(live: &Live<'_>, column: &ColumnFacts) -> Finding {
     let why = format!(
-        "{} is AUTO_INCREMENT still: a writer past the proxy takes ids of its counter, and INSERTs through the proxy then fail with 1062",
+        "{} is still AUTO_INCREMENT: a direct INSERT (not through Rowstamp) takes its id from the counter, and INSERTs through Rowstamp then fail with error 1062",
         column.shape.name
     );
     let page = crate::book::page!("migrate");
-    let remedy = format!("when all writers use the proxy: {} ({page})", live.step("drop"));
+    let remedy = format!("when all clients insert through Rowstamp: {} ({page})", live.step("drop"));
     Finding::warning(Code::AutoIncrementKept, live.column_place(column), why, remedy)
 }
 
@@ -64,14 +64,14 @@ fn interleaved(
         return None;
     }
     let why = format!(
-        "{} gives ids of remainder {residue} by {step}, the counter of remainder {} by {increment} (auto_increment_increment, \
-         auto_increment_offset): some are the same",
+        "{} gives ids with remainder {residue} when divided by {step}, the counter gives ids with remainder {} when divided by \
+         {increment} (auto_increment_increment, auto_increment_offset): some ids are the same",
         live.spec.name,
         offset % increment,
     );
     let free = (offset + 1) % increment.max(2);
     let remedy = format!(
-        "while writers past the proxy live: step = {n}, offset = {free} for the generator, and \
+        "while there are direct INSERTs: write step = {n}, offset = {free} for the generator, and \
          SET GLOBAL auto_increment_increment = {n}",
         n = increment.max(2)
     );
@@ -90,10 +90,10 @@ fn stray(live: &Live<'_>, column: &ColumnFacts, server: &ServerFacts) -> Option<
     let is_silent = !server.is_strict() && !column.is_nullable && !column.has_default;
     (is_silent && column.shape.highest().is_some()).then(|| {
         let why = format!(
-            "a writer past the proxy that leaves {} out stores 0, for the server's sql_mode is not strict",
+            "a direct INSERT (not through Rowstamp) without {} stores 0, because the server's sql_mode is not strict",
             column.shape.name
         );
-        let remedy = "SET GLOBAL sql_mode = CONCAT(@@GLOBAL.sql_mode, ',STRICT_TRANS_TABLES'): such an INSERT is an error then";
+        let remedy = "SET GLOBAL sql_mode = CONCAT(@@GLOBAL.sql_mode, ',STRICT_TRANS_TABLES'): such an INSERT then fails";
         Finding::warning(Code::StrayZero, live.column_place(column), why, remedy)
     })
 }
@@ -106,11 +106,11 @@ fn driver(survey: &Survey<'_>, spec: &GeneratorSpec) -> Option<Finding> {
     let step = spec.kind.spacing().step;
     (NonZeroU64::new(increment) != Some(step)).then(|| {
         let why = format!(
-            "the ids of several rows are {step} apart, and auto_increment_increment is {increment}: drivers that count them by \
-             it (Connector/J's getGeneratedKeys) report wrong ones behind the first"
+            "the ids of an INSERT of several rows are {step} apart, but auto_increment_increment is {increment}: drivers that compute \
+             ids from this variable (Connector/J's getGeneratedKeys) report wrong ids after the first"
         );
         let can_be_set = step.get() <= INCREMENT_MAX;
-        let session = format!("have those sessions SET auto_increment_increment = {step}");
+        let session = format!("SET auto_increment_increment = {step} in the sessions of such drivers");
         let remedy = match &spec.kind {
             GeneratorKind::Sequence(_) if can_be_set => format!("write step = {increment}, or {session}"),
             GeneratorKind::Sequence(_) => format!("write step = {increment}, or insert row by row"),

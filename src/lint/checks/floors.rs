@@ -25,8 +25,10 @@ pub(in crate::lint) fn judge(survey: &Survey<'_>, found: &mut Vec<Finding>) {
 }
 
 fn unread(live: &Live<'_>, column: &ColumnFacts, why: &str) -> Finding {
-    let why = format!("the highest id was not read: {why}; nothing is compared with it");
-    let remedy = "give the column an index, and the control account SELECT on the table";
+    let why = format!(
+        "the highest id in the table was not read: {why}; the generator is not compared with this id"
+    );
+    let remedy = "add an index on the column, and GRANT SELECT on the table to the control account";
     Finding::note(Code::HighestUnread, live.column_place(column), why, remedy)
 }
 
@@ -53,23 +55,23 @@ fn of_sequence(
     let raise = format!("rowstamp store raise {name} --above-tables");
     if !seeds {
         let why = format!(
-            "{name} stands at {bound}, and the table holds ids up to {highest}, which seed = \"none\" ignores"
+            "the bound of {name} is {bound}, but the table holds ids up to {highest}, which seed = \"none\" ignores"
         );
         return Some(Finding::error(Code::RowsAboveBound, place, why, raise));
     }
     if live.rule.explicit == Explicit::Keep {
         let why = format!(
-            "{name} stands at {bound}, the table holds ids up to {highest}, and explicit = \"keep\" lets clients write \
-             more of them: the sequence will meet them (error 1062)"
+            "the bound of {name} is {bound}, the table holds ids up to {highest}, and explicit = \"keep\" lets clients write \
+             more such ids: the sequence will issue the same ids (error 1062)"
         );
         let remedy = format!("write explicit = \"advance\" or \"reject\", and {raise}");
         return Some(Finding::warning(Code::KeepAboveBound, place, why, remedy));
     }
     let why = format!(
-        "{name} stands at {bound}, and the table holds ids up to {highest}: somebody writes past the proxy, or its counter \
-         is ahead"
+        "the bound of {name} is {bound}, but the table holds ids up to {highest}: there are direct INSERTs (not through \
+         Rowstamp), or the AUTO_INCREMENT counter is ahead"
     );
-    let remedy = format!("{raise}; a start of the proxy does so too");
+    let remedy = format!("{raise}; a start of the proxy raises the bound too");
     Some(Finding::warning(Code::RowsAboveBound, place, why, remedy))
 }
 
@@ -85,17 +87,18 @@ fn of_timestamp(
     let (_, now) = survey.facts.clocks.filter(|_| !layout.is_by_node())?;
     let Some(tick) = layout.numbering(0).ok()?.tick_above(highest) else {
         let why = format!(
-            "the table holds ids up to {highest}, and {name}'s layout has none above: its INSERTs get 1467"
+            "the table holds ids up to {highest}, and the layout of {name} has no id above: the table's INSERTs fail with error 1467"
         );
-        let remedy = "choose a layout with larger ids, that is, with an earlier epoch or more bits, or give those rows lower ids";
+        let remedy =
+            "choose a layout with larger ids (an earlier epoch, or more bits), or give these rows lower ids";
         return Some(Finding::error(Code::IdsAhead, place, why, remedy));
     };
     let time = layout.time_of(tick);
     let slack = timestamp.advance.max(APART_MAX);
     let limit = now.micros().saturating_add(u64::try_from(slack.as_micros()).unwrap_or(u64::MAX));
     (time.micros() > limit).then(|| {
-        let why = format!("the table holds ids up to {highest}, which {name} reads as {time}: its ids begin there, ahead of the clock");
-        let remedy = "choose a layout with an earlier epoch or more bits, or give those rows lower ids";
+        let why = format!("the table holds ids up to {highest}, which {name} reads as {time}: new ids begin there, ahead of the clock");
+        let remedy = "choose a layout with an earlier epoch or more bits, or give these rows lower ids";
         Finding::warning(Code::IdsAhead, place, why, remedy)
     })
 }

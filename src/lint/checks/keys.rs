@@ -35,12 +35,13 @@ fn unique(live: &Live<'_>, column: &ColumnFacts) -> Option<Finding> {
     let among = keys.find(|index| (0..index.columns.len()).any(|at| is_at(index, at, column)));
     Some(if let Some(key) = among {
         // A partitioned table cannot have any other.
-        let why = format!("{name} is unique only together with other columns, by {}", key.name);
-        let remedy = format!("{add}, where partitions do not forbid it");
+        let why = format!("{name} is unique only together with other columns (key {})", key.name);
+        let remedy = format!("{add}; a partitioned table may not allow such a key");
         Finding::note(Code::ColumnNotUnique, place, why, remedy)
     } else {
-        let why =
-            format!("no key makes {name} unique: an id that comes twice, say, from a stray writer, stays");
+        let why = format!(
+            "no key makes {name} unique: the server accepts the same id twice, for example from a direct INSERT (not through Rowstamp)"
+        );
         Finding::warning(Code::ColumnNotUnique, place, why, add)
     })
 }
@@ -73,8 +74,8 @@ fn foreign(survey: &Survey<'_>, key: &ForeignKey) -> Option<Finding> {
         key.column.column_type, id.column_type
     );
     let remedy = format!(
-        "ALTER TABLE {}.{} MODIFY {} {}, its NULL, DEFAULT and other attributes as they are; where the server refuses that (1832), \
-         drop the key before, and add it again",
+        "ALTER TABLE {}.{} MODIFY {} {}, with its NULL, DEFAULT and other attributes unchanged; if the server refuses this (1832), \
+         drop the key first, and add the key again afterwards",
         quoted(&key.schema),
         quoted(&key.table),
         quoted(&its.name),
@@ -85,6 +86,7 @@ fn foreign(survey: &Survey<'_>, key: &ForeignKey) -> Option<Finding> {
         return Some(Finding::error(Code::ForeignKeyType, place, why, remedy));
     }
     // Of two BIGINTs both hold more ids than anybody uses.
-    (is_other_sign && ours < BIGINT_MAX)
-        .then(|| Finding::warning(Code::ForeignKeyType, place, format!("{what}: signs differ"), remedy))
+    (is_other_sign && ours < BIGINT_MAX).then(|| {
+        Finding::warning(Code::ForeignKeyType, place, format!("{what}: the types differ in sign"), remedy)
+    })
 }

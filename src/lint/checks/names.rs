@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::lint::checks::grants::Grants;
 use crate::lint::finding::{Code, Finding, Where};
+use crate::lint::report::counted;
 use crate::lint::survey::Survey;
 use crate::rules::model::Rule;
 use crate::rules::pattern;
@@ -26,10 +27,11 @@ fn of_rule(survey: &Survey<'_>, rule: &Rule) -> Option<Finding> {
     if rule.of_schemas.is_some() {
         return unmatched(survey, rule).then(|| {
             let why = format!(
-                "no table of a database like {:?} matches {:?}, as far as the control account sees them",
-                rule.schema, rule.table
+                "the control account sees no table that matches {:?} in a database that matches {:?}",
+                rule.table, rule.schema
             );
-            let remedy = "correct the patterns, or GRANT SELECT, SHOW VIEW on these databases to the account";
+            let remedy =
+                "correct the patterns, or GRANT SELECT, SHOW VIEW on these databases to the control account";
             Finding::warning(Code::PatternUnmatched, place, why, remedy)
         });
     }
@@ -39,9 +41,9 @@ fn of_rule(survey: &Survey<'_>, rule: &Rule) -> Option<Finding> {
             format!("the server has no database {}, or the control account does not see it", rule.schema);
         let other = facts.schemas.iter().find(|name| name.to_lowercase() == rule.schema.to_lowercase());
         let remedy = match other {
-            Some(other) => format!("write schema = \"{other}\": this server tells letter case apart"),
+            Some(other) => format!("write schema = \"{other}\": this server distinguishes letter case"),
             None => format!(
-                "correct `schema`, make the database, or GRANT SELECT, SHOW VIEW ON `{}`.* to the account",
+                "correct `schema`, create the database, or GRANT SELECT, SHOW VIEW ON `{}`.* to the control account",
                 rule.schema
             ),
         };
@@ -49,8 +51,10 @@ fn of_rule(survey: &Survey<'_>, rule: &Rule) -> Option<Finding> {
     }
     if pattern::is_pattern(&rule.table) {
         return unmatched(survey, rule).then(|| {
-            let why =
-                format!("no table of {} matches {:?} and has no rule of its own", rule.schema, rule.table);
+            let why = format!(
+                "no table of {} matches {:?}, except tables with their own rules",
+                rule.schema, rule.table
+            );
             let remedy = "correct the pattern, or remove the rule until there are such tables";
             Finding::warning(Code::PatternUnmatched, place, why, remedy)
         });
@@ -87,29 +91,31 @@ fn passes(survey: &Survey<'_>, rule: &Rule) -> Option<Finding> {
     let names: Vec<String> = mine.map(|(_, table)| name(table)).collect();
     let place = Where::table(&rule.schema, &rule.table).at(&rule.origin);
     let column = &rule.column;
-    let (without, any) = if rule.is_auto() {
-        let without = "no AUTO_INCREMENT column and no primary key that is one integer";
-        (without.to_owned(), "has either".to_owned())
+    let without = if rule.is_auto() {
+        "no AUTO_INCREMENT column and no primary key that is one integer".to_owned()
     } else {
-        (format!("no column {column} of a type for ids"), format!("has a column {column} of a type for ids"))
+        format!("no column {column} of a type for ids")
     };
     let all = names.join(", ");
     let count = names.len();
     if survey.tables.iter().any(|live| is_same(&live.rule)) {
-        let why = format!("{count} of its tables have {without}, and no ids: {all}");
-        let remedy = "if one of them should have ids, give it a rule of its own that names its column";
+        let why = format!("the rule gives no ids to {} with {without}: {all}", counted(count, "table"));
+        let remedy =
+            "if one of these tables should have ids, write a rule for that table which names its column";
         return (count > 0).then(|| Finding::note(Code::PatternPasses, place, why, remedy));
     }
-    let why = format!("none of its tables {any}, so that it fills nothing: {all}");
+    let why = format!("the rule has no effect: it matches only tables with {without}: {all}");
     let remedy = "correct the rule's column, or remove the rule";
     (count > 0).then(|| Finding::warning(Code::PatternPasses, place, why, remedy))
 }
 
 fn not_a_table(rule: &Rule, table: &TableFacts, place: Where) -> Finding {
     let what = if table.kind == TableKind::View { "a view" } else { "no table" };
-    let why =
-        format!("{}.{} is {what}: its rule has no effect, or refuses its INSERTs", rule.schema, rule.table);
-    let remedy = "name the table that rows are stored in; INSERTs through a view of it get their ids too";
+    let why = format!(
+        "{}.{} is {what}: the rule has no effect, or its INSERTs are refused",
+        rule.schema, rule.table
+    );
+    let remedy = "name the table that stores the rows; INSERTs through a view of that table get ids too";
     Finding::error(Code::NotATable, place, why, remedy)
 }
 
@@ -121,7 +127,7 @@ fn missing(survey: &Survey<'_>, rule: &Rule, place: Where) -> Finding {
     });
     if let Some(near) = near {
         let why = format!(
-            "the server has {:?} and no {:?}, and tells letter case apart (lower_case_table_names = 0)",
+            "the server has {:?} and no {:?}, and distinguishes letter case (lower_case_table_names = 0)",
             near.name, rule.table
         );
         return Finding::error(Code::NameCase, place, why, format!("write [tables.{:?}]", near.name));
@@ -147,7 +153,7 @@ fn same_but_case(survey: &Survey<'_>) -> Vec<Finding> {
         let name = case.fold(&rule.schema, &rule.table);
         let Some(first) = by_name.insert(name, rule) else { continue };
         let why = format!(
-            "{}.{} ({}) is the same to this server (lower_case_table_names = {}): the table's INSERTs are refused",
+            "{}.{} ({}) is the same table for this server (lower_case_table_names = {}): the table's INSERTs are refused",
             first.schema,
             first.table,
             first.origin,
@@ -166,11 +172,11 @@ fn ambiguous(survey: &Survey<'_>) -> Vec<Finding> {
         let two = survey.rules.find(facts.case, &table.schema, &table.name).err()?;
         let [first, second] = two.claims();
         let why = format!(
-            "{first:?} ({}) and {second:?} ({}) both claim it: its INSERTs are refused",
+            "{first:?} ({}) and {second:?} ({}) both match the table: its INSERTs are refused",
             two.first.origin, two.second.origin
         );
         let place = Where::table(&table.schema, &table.name).at(&two.second.origin);
-        let remedy = format!("give it a rule of its own: [tables.{:?}]", table.name);
+        let remedy = format!("write a rule for this table alone: [tables.{:?}]", table.name);
         Some(Finding::error(Code::TableAmbiguous, place, why, remedy))
     });
     two.collect()

@@ -14,7 +14,7 @@ pub(in crate::lint) fn judge(survey: &Survey<'_>, found: &mut Vec<Finding>) {
     let schemas: BTreeSet<&str> = survey.tables.iter().map(|live| live.table.schema.as_str()).collect();
     let mut unseen = |code, schema: &str, what: &str, right: String| {
         let why = format!(
-            "the control account may not see the {what} of {schema}: what inserts there by itself is not known"
+            "the control account lacks the right to see the {what} of {schema}: Rowstamp cannot tell whether they insert into tables with a rule"
         );
         found.push(Finding::warning(code, Where::object(schema), why, right));
     };

@@ -14,8 +14,8 @@ pub(in crate::lint) fn judge(survey: &Survey<'_>, found: &mut Vec<Finding>) {
     }
     let server = &survey.facts.server;
     if server.is_on("log_bin") && server.variable("binlog_format").eq_ignore_ascii_case("STATEMENT") {
-        let why = "INSERT ... SELECT and LOAD into ruled tables, and expressions as ids, are refused while statements are logged: a replica \
-                   may number the rows differently";
+        let why = "INSERT ... SELECT and LOAD into tables with a rule, and expressions as ids, are refused while the server logs statements: \
+                   a replica may number the rows differently";
         let remedy = "SET GLOBAL binlog_format = ROW (or MIXED)";
         found.push(Finding::warning(Code::BinlogStatement, Where::object("binlog_format"), why, remedy));
     }
@@ -23,15 +23,17 @@ pub(in crate::lint) fn judge(survey: &Survey<'_>, found: &mut Vec<Finding>) {
         ["super_read_only", "read_only", "innodb_read_only"].into_iter().find(|name| server.is_on(name))
     {
         let why = format!(
-            "{variable} is set: the server takes no INSERTs, and what was read of it may lag behind its primary"
+            "{variable} is set: the server accepts no INSERTs, and its data may be older than its primary's"
         );
-        let remedy = "name the primary first in backend.address, or check again when it takes writes";
+        let remedy =
+            "name the primary first in backend.address, or check again when the server accepts writes";
         found.push(Finding::warning(Code::ServerReadOnly, Where::object(variable), why, remedy));
     }
     if server.shares_connections {
-        let why = "sessions share connections behind MySQL Router, which refuses LAST_INSERT_ID() in texts (error 3566): INSERT ... SELECT \
-                   and LOAD into ruled tables, expressions as ids, and ON DUPLICATE KEY UPDATE of one row without AUTO_INCREMENT, are refused unless they are prepared";
-        let remedy = "connection_sharing = 0 in the Router's configuration, if applications need these";
+        let why = "MySQL Router shares connections between sessions, and refuses LAST_INSERT_ID() in texts (error 3566): INSERT ... SELECT \
+                   and LOAD into tables with a rule, expressions as ids, and ON DUPLICATE KEY UPDATE of one row without AUTO_INCREMENT are \
+                   refused unless they are prepared";
+        let remedy = "if applications need these statements, write connection_sharing = 0 in the Router's configuration";
         found.push(Finding::warning(
             Code::ConnectionsShared,
             Where::object("connection_sharing"),
@@ -47,9 +49,11 @@ pub fn compression(server: &ServerFacts, wanted: &[&str]) -> Option<Finding> {
     if wanted.is_empty() || wanted.iter().any(|algorithm| server.offers_compression(algorithm)) {
         return None;
     }
-    let why =
-        format!("the server does not offer {}: connections to it are not compressed", wanted.join(" or "));
-    let remedy = "MariaDB has zlib; for MySQL set protocol_compression_algorithms; or set backend.compression = \"off\"";
+    let why = format!(
+        "the server does not offer {}: connections to the server are not compressed",
+        wanted.join(" or ")
+    );
+    let remedy = "MariaDB offers zlib; in MySQL, set protocol_compression_algorithms; or write backend.compression = \"off\"";
     let place = Where::object("backend.compression");
     Some(Finding::warning(Code::CompressionUnoffered, place, why, remedy))
 }
@@ -59,11 +63,11 @@ pub fn lock_held(table: Where, holder: Option<(u64, Option<&str>)>) -> Option<Fi
     let (connection, user) = holder?;
     let user = user.map(|user| format!(", of {user},")).unwrap_or_default();
     let why = format!(
-        "connection {connection}{user} holds the lock that keeps other stores' proxies off, and is no proxy of this store: proxies with \
-         these rules do not start, or refuse INSERTs"
+        "connection {connection}{user} holds the table's lock, and is no proxy of this store: proxies with these rules do not start, or \
+         refuse INSERTs"
     );
     let remedy = format!(
-        "stop that proxy, or let it share this store; if it is no proxy (any account may take a lock), KILL {connection} on the server"
+        "if that connection is a proxy's, stop the proxy, or let it use this store; else (any account can take a lock), KILL {connection} on the server"
     );
     Some(Finding::error(Code::LockHeld, table, why, remedy))
 }
@@ -76,10 +80,10 @@ fn clock(survey: &Survey<'_>) -> Option<Finding> {
     let apart = Duration::from_micros(ours.micros().abs_diff(theirs.micros()));
     (apart > APART_MAX).then(|| {
         let why = format!(
-            "this machine says {ours}, and the backend {theirs}: a proxy that starts here answers statements that need \
-             timestamp ids with 1467"
+            "the clock of this machine says {ours}, and the backend's clock {theirs}: a proxy that starts here answers statements \
+             that need timestamp ids with error 1467"
         );
-        let remedy = "set the clock that is wrong; where it is the backend's, rowstamp serve --trust-clock";
+        let remedy = "set the clock that is wrong; if the backend's clock is wrong, run rowstamp serve --trust-clock";
         Finding::error(Code::ClockApart, Where::object("UTC_TIMESTAMP()"), why, remedy)
     })
 }

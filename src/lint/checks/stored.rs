@@ -10,8 +10,10 @@ pub(in crate::lint) fn judge(survey: &Survey<'_>, found: &mut Vec<Finding>) {
     let store = survey.store;
     match &store.generators {
         Err(why) => {
-            let remedy = "stop the proxy that has it open, or make it reachable from here, and check again";
-            let why = format!("its bounds were not read, and the tables' ids are compared with none: {why}");
+            let remedy = "stop the proxy that has the store open, or make the store reachable from this machine, and check again";
+            let why = format!(
+                "the bounds in the store were not read, and the ids in the tables are not compared with them: {why}"
+            );
             found.push(Finding::note(Code::StoreUnread, Where::object("store"), why, remedy));
         }
         Ok(stored) => found.extend(survey.rules.generators().filter_map(|spec| {
@@ -20,8 +22,9 @@ pub(in crate::lint) fn judge(survey: &Survey<'_>, found: &mut Vec<Finding>) {
         })),
     }
     if let Some(SuspectRecord { by, since, reason, .. }) = &store.suspect {
-        let why =
-            format!("{by} suspects since {since} that the store went back ({reason}): no proxy issues ids");
+        let why = format!(
+            "{by} suspects since {since} that the store holds older data than before ({reason}): no proxy issues ids"
+        );
         let remedy = "rowstamp store raise --settle";
         found.push(Finding::error(Code::StoreSuspected, Where::object("store"), why, remedy));
     }
@@ -34,9 +37,10 @@ pub(in crate::lint) fn judge(survey: &Survey<'_>, found: &mut Vec<Finding>) {
 fn differs(spec: &GeneratorSpec, record: &GeneratorRecord) -> Option<Finding> {
     let place = Where::object(&spec.name).at(&spec.origin);
     let differs = |what: &str, stored: &str, written: &str| {
-        let why =
-            format!("the store has it with {what} {stored}, and the rule says {written}: it is not opened");
-        let remedy = "write what the store has, or give the generator another name";
+        let why = format!(
+            "the store has the generator with {what} {stored}, but the rule says {written}: the generator is not opened"
+        );
+        let remedy = format!("write the {what} that the store has, or give the generator another name");
         Some(Finding::error(Code::GeneratorDiffers, place.clone(), why, remedy))
     };
     let kind = match &spec.kind {
@@ -58,7 +62,7 @@ fn replication(server: &ServerFacts) -> Option<Finding> {
         return None;
     }
     let who = match server.replicas {
-        0 => "its binary log is on".to_owned(),
+        0 => "the binary log of the store's server is on".to_owned(),
         1 => "1 replica is connected".to_owned(),
         n => format!("{n} replicas are connected"),
     };
@@ -67,12 +71,12 @@ fn replication(server: &ServerFacts) -> Option<Finding> {
     let why = if is_enabled {
         format!("{who}, and semi-synchronous replication is on but not active: no replica acknowledges")
     } else {
-        format!("{who}, and a commit waits for none")
+        format!("{who}, and a commit waits for no replica")
     };
     let why = format!(
-        "{why}: a failover to a replica that lacks the last bounds brings old ones back, and their ids twice"
+        "{why}: after a failover to a replica that lacks the last bounds, Rowstamp may issue ids a second time"
     );
-    let remedy = "switch semi-synchronous replication on, use etcd, or after each failover stop all proxies and run rowstamp \
+    let remedy = "switch on semi-synchronous replication, use etcd, or after each failover stop all proxies and run rowstamp \
                   store raise --settle";
     Some(Finding::warning(Code::StoreAsync, Where::object("store"), why, remedy))
 }
@@ -80,7 +84,7 @@ fn replication(server: &ServerFacts) -> Option<Finding> {
 fn durability(server: &ServerFacts) -> Option<Finding> {
     let flush = server.variable("innodb_flush_log_at_trx_commit");
     (flush != "1" && !flush.is_empty()).then(|| {
-        let why = format!("innodb_flush_log_at_trx_commit = {flush}: a crash of the store's server may take back bounds that it answered");
+        let why = format!("innodb_flush_log_at_trx_commit = {flush}: in a crash, the store's server can lose bounds that it has confirmed");
         let remedy = "SET GLOBAL innodb_flush_log_at_trx_commit = 1";
         Finding::warning(Code::StoreNotDurable, Where::object("store"), why, remedy)
     })

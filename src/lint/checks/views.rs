@@ -17,7 +17,7 @@ pub(in crate::lint) fn judge(survey: &Survey<'_>, found: &mut Vec<Finding>) {
     for view in survey.facts.views.iter().filter(|view| view.is_updatable) {
         let name = format!("{}.{}", view.schema, view.name);
         if view.definition.is_empty() {
-            let why = "the control account may not see the view's definition: INSERTs through it are refused, whatever it is of";
+            let why = "the control account lacks the right to see the view's definition: INSERTs through the view are refused, whatever its tables are";
             let remedy =
                 format!("GRANT SELECT, SHOW VIEW ON {}.* to the control account", quoted(&view.schema));
             found.push(Finding::warning(Code::ViewUnseen, Where::object(name), why, remedy));
@@ -26,21 +26,24 @@ pub(in crate::lint) fn judge(survey: &Survey<'_>, found: &mut Vec<Finding>) {
         let Some(live) = mentioned(survey, view) else { continue };
         let table = format!("{}.{}", live.table.schema, live.table.name);
         let why = match follow(survey, &view.schema, &view.name, STEPS_MAX) {
-            None => format!("it is not a view of {table} alone: INSERTs through it are refused"),
+            None => format!("the view is not a view of {table} alone: INSERTs through the view are refused"),
             Some((_, columns)) => {
                 let shown = columns.iter().flatten().filter(|name| same_column(name, &live.rule.column));
                 match shown.count() {
                     1 => continue,
-                    0 => format!("it does not show {}: INSERTs through it are refused", live.rule.column),
+                    0 => format!(
+                        "the view does not show {}: INSERTs through the view are refused",
+                        live.rule.column
+                    ),
                     _ => format!(
-                        "it shows {} more than once: INSERTs through it are refused",
+                        "the view shows {} more than once: INSERTs through the view are refused",
                         live.rule.column
                     ),
                 }
             }
         };
         let remedy =
-            format!("INSERT into {table} itself, or show its {} in the view, once", live.rule.column);
+            format!("insert into {table} itself, or let the view show {} exactly once", live.rule.column);
         found.push(Finding::warning(Code::ViewRefused, live.place().of(name), why, remedy));
     }
 }

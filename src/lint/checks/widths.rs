@@ -79,7 +79,7 @@ fn of_layout(
     let (name, today) = (&live.spec.name, layout.tick_at(now));
     let id = first_id_of(layout, today);
     if id > max {
-        return Some(too_narrow(live, column, max, &format!("{name} makes ids of {id} and more now")));
+        return Some(too_narrow(live, column, max, &format!("{name} now makes ids of {id} and more")));
     }
     if last_id_of(layout, layout.last_tick()) <= max {
         return None;
@@ -91,9 +91,9 @@ fn of_layout(
         if last_id_of(layout, middle) > max { high = middle } else { low = middle + 1 }
     }
     let why = if low == today {
-        format!("{name} goes beyond that on its higher nodes")
+        format!("{name} makes larger ids on its higher nodes")
     } else {
-        format!("{name} goes beyond that on {}", layout.time_of(low))
+        format!("{name} makes larger ids from {} on", layout.time_of(low))
     };
     Some(Finding { severity: crate::lint::Severity::Warning, ..too_narrow(live, column, max, &why) })
 }
@@ -108,7 +108,7 @@ fn of_sequence(
     let name = &live.spec.name;
     let (next, last) = (survey.next_id(live), sequence.last_id(max));
     if next > max {
-        let why = format!("{name} stands at {next}: it has no id for this column");
+        let why = format!("the next id of {name} is {next}");
         return Some(too_narrow(live, column, max, &why));
     }
     let left = (last.saturating_sub(next) / sequence.step).saturating_add(u64::from(next <= last));
@@ -119,7 +119,7 @@ fn of_sequence(
         (format!("{} ends at {max}", column.column_type), live.widen(column))
     };
     (next > last / 5 * 4).then(|| {
-        let why = format!("{end}, {name} stands at {next}: {left} ids are left");
+        let why = format!("{end}, and the next id of {name} is {next}; ids left: {left}");
         Finding::warning(Code::ColumnNearlyFull, live.column_place(column), why, remedy)
     })
 }
@@ -127,10 +127,10 @@ fn of_sequence(
 /// A BIGINT's sign costs nothing: nobody comes to the end of a signed one.
 fn signed(live: &Live<'_>, column: &ColumnFacts) -> Option<Finding> {
     let max = column.shape.highest().filter(|max| *max < BIGINT_MAX && !column.shape.unsigned)?;
-    let why = format!("{} is signed: half of it, all below zero, is never used", column.column_type);
+    let why = format!("{} is signed: its negative half is never used", column.column_type);
     let written = column.column_type.split('(').next().unwrap_or_default();
     let remedy = format!(
-        "{}; that holds ids up to {}. Columns that refer to it likewise",
+        "{}; the column then holds ids up to {}. Change columns that refer to this column likewise",
         live.modify(column, &format!("{written} UNSIGNED")),
         max * 2 + 1
     );
@@ -150,7 +150,7 @@ fn differing(survey: &Survey<'_>, spec: &GeneratorSpec) -> Option<Finding> {
         return None;
     }
     let why = format!(
-        "{} is {}, and {}.{}, which draws from {} too, is {}: the sequence ends at {least} for both",
+        "{} is {}, but the column of {}.{}, which also uses {}, is {}: the sequence ends at {least} for both tables",
         column.shape.name,
         column.column_type,
         wide.table.schema,
@@ -163,7 +163,7 @@ fn differing(survey: &Survey<'_>, spec: &GeneratorSpec) -> Option<Finding> {
     } else {
         narrow.modify(column, &other.column_type)
     };
-    let remedy = format!("{how}; or give the table a generator of its own");
+    let remedy = format!("{how}; or give the table a separate generator");
     Some(Finding::warning(Code::ColumnsDiffer, narrow.column_place(column), why, remedy))
 }
 
@@ -183,7 +183,7 @@ fn javascript(survey: &Survey<'_>, spec: &GeneratorSpec) -> Option<Finding> {
             if end <= DOUBLE_MAX {
                 return None;
             }
-            let why = format!("ids are up to {end}, and JavaScript rounds those above 2^53-1 = {DOUBLE_MAX}");
+            let why = format!("the ids go up to {end}: JavaScript rounds ids above 2^53-1 = {DOUBLE_MAX}");
             Some(if today > DOUBLE_MAX {
                 Finding::warning(Code::JsUnsafe, place, why, remedy)
             } else {
@@ -194,7 +194,8 @@ fn javascript(survey: &Survey<'_>, spec: &GeneratorSpec) -> Option<Finding> {
             let next = survey.next_id(live);
             let is_meant = sequence.max.is_some_and(|max| max > DOUBLE_MAX);
             (next > DOUBLE_MAX || is_meant).then(|| {
-                let why = format!("it may go beyond 2^53-1 = {DOUBLE_MAX}, and JavaScript rounds such ids");
+                let why =
+                    format!("the sequence can go above 2^53-1 = {DOUBLE_MAX}: JavaScript rounds such ids");
                 let remedy = format!("send ids to browsers and JSON as strings, or write max = {DOUBLE_MAX}");
                 let finding = Finding::warning(Code::JsUnsafe, place, why, remedy);
                 if next > DOUBLE_MAX {

@@ -9,7 +9,14 @@ fn the_column() {
     let other = Case::new().rules("column = 'id'", "column = 'order_id'");
     other.says(Code::ColumnMissing, Error, "the table has id, a");
     let counted = other.column(|column| column.shape.auto_increment = true);
-    counted.says(Code::ColumnMissing, Error, "write column = \"id\", which is its AUTO_INCREMENT");
+    counted.says(Code::ColumnMissing, Error, "write column = \"id\", the AUTO_INCREMENT column");
+
+    let unseen = |case: Case| case.table(|table| table.columns.clear());
+    let grant = "the control account sees no column of the table, probably because it lacks SELECT: the table's INSERTs are refused\n\
+                 GRANT SELECT ON `shop`.* to the control account";
+    unseen(Case::new()).says(Code::ColumnMissing, Error, grant);
+    let auto = Case::new().rules("column = 'id'", "column = 'auto'");
+    unseen(auto).says(Code::ColumnMissing, Error, grant);
 
     Case::new().check(Code::NativeWithoutCounter, None);
     let native = Case::new().rules("column = 'id'", "column = 'id'\nunavailable = 'native'");
@@ -37,7 +44,7 @@ fn types() {
     Case::new().typed("float").says(
         Code::ColumnType,
         Error,
-        "ALTER TABLE `shop`.`orders` MODIFY `id` BIGINT NOT NULL, its COMMENT and",
+        "ALTER TABLE `shop`.`orders` MODIFY `id` BIGINT NOT NULL, with its COMMENT and",
     );
     for (column_type, expect) in [
         ("bigint(20)", None),
@@ -77,7 +84,7 @@ fn ids_that_do_not_fit() {
         "rowstamp migrate sql --step widen --table 'shop.orders' prints",
     );
     let tso = Case::new().layout("pd-tso").typed("decimal(18,0)");
-    tso.says(Code::ColumnTooNarrow, Warning, "shop.g goes beyond that on 20");
+    tso.says(Code::ColumnTooNarrow, Warning, "shop.g makes larger ids from 20");
     // A sequence.
     let high = |start: &str| {
         Case::new()
@@ -85,22 +92,22 @@ fn ids_that_do_not_fit() {
             .typed("int(11)")
     };
     high("2147483647").check(Code::ColumnTooNarrow, None);
-    high("2147483648").says(Code::ColumnTooNarrow, Error, "shop.g stands at 2147483648");
+    high("2147483648").says(Code::ColumnTooNarrow, Error, "the next id of shop.g is 2147483648");
 }
 
 #[test]
 fn columns_that_fill_up() {
     let int = || Case::new().typed("int(11)");
     int().holds(1_717_986_915).check(Code::ColumnNearlyFull, None);
-    int().holds(1_717_986_920).says(Code::ColumnNearlyFull, Warning, "429496727 ids are left");
-    int().bound(1_800_000_000).says(Code::ColumnNearlyFull, Warning, "shop.g stands at 1800000000");
+    int().holds(1_717_986_920).says(Code::ColumnNearlyFull, Warning, "ids left: 429496727");
+    int().bound(1_800_000_000).says(Code::ColumnNearlyFull, Warning, "the next id of shop.g is 1800000000");
     let step = int().rules("kind = 'sequence'", "kind = 'sequence'\nstep = 2").holds(2_147_483_640);
-    step.says(Code::ColumnNearlyFull, Warning, "4 ids are left");
+    step.says(Code::ColumnNearlyFull, Warning, "ids left: 4\n");
     let max = Case::new().rules("kind = 'sequence'", "kind = 'sequence'\nmax = 1000").bound(900);
     max.says(
         Code::ColumnNearlyFull,
         Warning,
-        "max = 1000, shop.g stands at 900: 101 ids are left\nraise generators.g.max",
+        "max = 1000, and the next id of shop.g is 900; ids left: 101\nraise generators.g.max",
     );
 }
 
@@ -127,7 +134,7 @@ fn signs_and_widths() {
     Case::new().typed("int(11)").says(
         Code::ColumnSigned,
         Note,
-        "MODIFY `id` int UNSIGNED NOT NULL, its COMMENT and other attributes as they are; that holds ids up to 4294967295",
+        "MODIFY `id` int UNSIGNED NOT NULL, with its COMMENT and other attributes unchanged; the column then holds ids up to 4294967295",
     );
 
     let two = |second: &str| {
@@ -141,7 +148,7 @@ fn signs_and_widths() {
     two("int(11)").typed("int(10) unsigned").says(
         Code::ColumnsDiffer,
         Warning,
-        "id is int(11), and shop.orders",
+        "id is int(11), but the column of shop.orders",
     );
     two("int(11)").layout("js-safe").check(Code::ColumnsDiffer, None);
 }
@@ -202,7 +209,7 @@ fn steps() {
     kept("", "1", "1").check(Code::StepDiffers, None);
     kept("step = 2\noffset = 0", "2", "1").check(Code::StepDiffers, None);
     kept("step = 4\noffset = 2", "2", "1").check(Code::StepDiffers, None);
-    kept("step = 2\noffset = 1", "2", "1").says(Code::StepDiffers, Warning, "remainder 1 by 2");
+    kept("step = 2\noffset = 1", "2", "1").says(Code::StepDiffers, Warning, "remainder 1 when divided by 2");
     kept("step = 2", "1", "1").check(Code::StepDiffers, Some(Warning));
     kept("", "2", "1").says(Code::StepDiffers, Warning, "step = 2, offset = 0 for the generator");
     kept("step = 3", "2", "1").check(Code::StepDiffers, Some(Warning));
@@ -267,7 +274,7 @@ fn ids_ahead_of_the_clock() {
     let now: u64 = 478_390_625_343 << 22;
     of("snowflake", now - (1 << 40)).check(Code::IdsAhead, None);
     of("snowflake", now + (100_000 << 22)).says(Code::IdsAhead, Warning, "which shop.g reads as 20");
-    of("snowflake", u64::MAX).says(Code::IdsAhead, Error, "has none above");
+    of("snowflake", u64::MAX).says(Code::IdsAhead, Error, "has no id above");
     of("snowflake", 10_000).check(Code::IdsAhead, None);
     let unread = Case::new().table(|table| table.highest = Highest::Unread("no index".to_owned()));
     unread.says(Code::HighestUnread, Note, "no index");

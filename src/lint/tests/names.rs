@@ -68,7 +68,7 @@ fn tables_that_a_pattern_passes_over() {
         }
     };
     let some = || items(["item_1", "item_2", "other"], "k");
-    let why = "2 of its tables have no column id of a type for ids, and no ids: item_1, item_2";
+    let why = "the rule gives no ids to 2 tables with no column id of a type for ids: item_1, item_2";
     Case::new().more_rules(&rule).facts(some()).says(Code::PatternPasses, Note, why);
     Case::new().more_rules(&rule).facts(some()).check(Code::ColumnMissing, None);
     Case::new()
@@ -76,7 +76,7 @@ fn tables_that_a_pattern_passes_over() {
         .facts(items(["item_1", "item_2", "i"], "ID"))
         .check(Code::PatternPasses, None);
     rule = rule.replace("'id'", "'nr'");
-    let none = "none of its tables has a column nr of a type for ids, so that it fills nothing: item_1, item_2, item_0";
+    let none = "the rule has no effect: it matches only tables with no column nr of a type for ids: item_1, item_2, item_0";
     Case::new().more_rules(&rule).facts(some()).says(Code::PatternPasses, Warning, none);
     rule = rule.replace("'nr'", "'auto'");
     let counted = Case::new().more_rules(&rule).facts(some());
@@ -84,11 +84,11 @@ fn tables_that_a_pattern_passes_over() {
     counted.says(
         Code::PatternPasses,
         Note,
-        "2 of its tables have no AUTO_INCREMENT column and no primary key",
+        "the rule gives no ids to 2 tables with no AUTO_INCREMENT column and no primary key",
     );
     counted.check(Code::ColumnMissing, None);
     let exact = Case::new().rules("column = 'id'", "column = 'auto'");
-    exact.says(Code::ColumnMissing, Error, "name the rule's column; the table has id");
+    exact.says(Code::ColumnMissing, Error, "write the column's name in the rule; the table has id");
 }
 
 #[test]
@@ -116,12 +116,12 @@ fn patterns_of_schemas() {
     of("shop*", "*").facts(with_more).says(
         Code::PatternPasses,
         Note,
-        "1 of its tables have no column id of a type for ids, and no ids: shop_2.lacks",
+        "the rule gives no ids to 1 table with no column id of a type for ids: shop_2.lacks",
     );
     of("crm_*", "*").facts(with_more).says(
         Code::PatternUnmatched,
         Warning,
-        "no table of a database like \"crm_*\" matches \"*\", as far as the control account sees them",
+        "the control account sees no table that matches \"*\" in a database that matches \"crm_*\"",
     );
     of("shop*", "items").check(Code::PatternUnmatched, Some(Warning));
     // The generator that is made for a table is judged as if it were written.
@@ -138,5 +138,9 @@ fn patterns_of_schemas() {
     // Two files claim it.
     let both = "[tables.'*s']\ncolumn = 'id'\ngenerator = '{table}'\n";
     let two = of("s*", "o*").more_rules(both);
-    two.says(Code::TableAmbiguous, Error, "\"*s\" (rules.toml:5) and \"o*\" (rules.toml:2) both claim it");
+    two.says(
+        Code::TableAmbiguous,
+        Error,
+        "\"*s\" (rules.toml:5) and \"o*\" (rules.toml:2) both match the table",
+    );
 }

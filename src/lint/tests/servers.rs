@@ -58,7 +58,11 @@ fn a_store_on_a_server() {
     let semi =
         [("log_bin", "ON"), ("rpl_semi_sync_source_enabled", "ON"), ("rpl_semi_sync_source_status", "ON")];
     on_mysql(&[], 0).check(Code::StoreAsync, None);
-    on_mysql(&[("log_bin", "ON")], 0).says(Code::StoreAsync, Warning, "its binary log is on");
+    on_mysql(&[("log_bin", "ON")], 0).says(
+        Code::StoreAsync,
+        Warning,
+        "the binary log of the store's server is on",
+    );
     on_mysql(&[("log_bin", "ON")], 2).says(Code::StoreAsync, Warning, "2 replicas are connected");
     on_mysql(&semi, 1).check(Code::StoreAsync, None);
     on_mysql(&semi[..2], 1).says(Code::StoreAsync, Warning, "on but not active");
@@ -95,7 +99,7 @@ fn what_the_store_holds() {
     of("snowflake", &js).says(Code::GeneratorDiffers, Error, "with layout timestamp");
     let mut kind = Case::new();
     kind.store = stored(&js);
-    kind.says(Code::GeneratorDiffers, Error, "with kind timestamp, and the rule says sequence");
+    kind.says(Code::GeneratorDiffers, Error, "with kind timestamp, but the rule says sequence");
 
     Case::new().check(Code::StoreSuspected, None);
     let json = br#"{"v":1,"by":"p1","since":"today","reason":"the witness is gone"}"#;

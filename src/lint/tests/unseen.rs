@@ -9,14 +9,18 @@ fn bodies_that_insert() {
     let of = |text: &str| Case::new().body(Procedure, text);
     of("INSERT INTO other (a) VALUES (1)").check(Code::BodyInserts, None);
     of("INSERT INTO crm.orders (a) VALUES (1)").check(Code::BodyInserts, None);
-    of("INSERT INTO orders (a) VALUES (1)").says(Code::BodyInserts, Error, "without AUTO_INCREMENT it fails");
+    of("INSERT INTO orders (a) VALUES (1)").says(
+        Code::BodyInserts,
+        Error,
+        "without AUTO_INCREMENT the INSERT fails",
+    );
     let kept = of("REPLACE shop.orders SET a = 1").column(|column| column.shape.auto_increment = true);
-    kept.says(Code::BodyInserts, Error, "which the generator issues again");
+    kept.says(Code::BodyInserts, Error, "and the generator issues the same id");
     of("REPLACE shop.orders SET a = 1")
         .column(|column| column.shape.auto_increment = true)
         .rules("kind = 'sequence'", "kind = 'sequence'\nstep = 2")
         .variable("auto_increment_increment", "2")
-        .says(Code::BodyInserts, Warning, "the generator leaves these out");
+        .says(Code::BodyInserts, Warning, "the generator does not issue the counter's ids");
     of("INSERT INTO orders (ID) VALUES (1)").says(Code::BodyInserts, Warning, "writes id itself");
     of("INSERT INTO orders VALUES (1, 2)").says(Code::BodyInserts, Warning, "without a column list");
     Case::new().body(Event, "REPLACE INTO orders (a) VALUES (1)").says(Code::BodyInserts, Error, "event: ");
@@ -80,7 +84,7 @@ fn views() {
     let joins = "select `shop`.`orders`.`id` AS `id` from (`shop`.`orders` join `shop`.`items`)";
     let twice = "select `shop`.`orders`.`id` AS `id`,`shop`.`orders`.`id` AS `k` from `shop`.`orders`";
     Case::new().view("v", whole, &["id", "a"]).check(Code::ViewRefused, None);
-    Case::new().view("v", hides, &["a"]).says(Code::ViewRefused, Warning, "it does not show id");
+    Case::new().view("v", hides, &["a"]).says(Code::ViewRefused, Warning, "the view does not show id");
     Case::new().view("v", joins, &["id"]).says(Code::ViewRefused, Warning, "not a view of shop.orders alone");
     Case::new().view("v", twice, &["id", "k"]).says(Code::ViewRefused, Warning, "more than once");
     Case::new().view("v", &joins.replace("orders", "other"), &["id"]).check(Code::ViewRefused, None);
@@ -101,7 +105,7 @@ fn views() {
     let renamed = || Case::new().view("v", whole, &["k", "x"]);
     let over = |column: &str| format!("select `shop`.`v`.`{column}` AS `c` from `shop`.`v`");
     renamed().view("w", &over("k"), &["c"]).check(Code::ViewRefused, None);
-    renamed().view("w", &over("x"), &["c"]).says(Code::ViewRefused, Warning, "it does not show id");
+    renamed().view("w", &over("x"), &["c"]).says(Code::ViewRefused, Warning, "the view does not show id");
 
     Case::new().view("v", "", &["id"]).check(Code::ViewUnseen, Some(Warning));
     Case::new().view("v", whole, &["id", "a"]).check(Code::ViewUnseen, None);

@@ -49,24 +49,30 @@ pub(super) fn around(alters: Vec<Sql>) -> Vec<Sql> {
 /// Takes AUTO_INCREMENT away.
 pub fn drop_counter(subjects: &[Subject], flavour: Flavour) -> Step {
     let copies = match flavour {
-        Flavour::MariaDb => "It takes no time here, and the way back copies the table while writers wait.",
-        Flavour::MySql => "It copies the table while writers wait, and so does the way back.",
+        Flavour::MariaDb => {
+            "The step takes no time on MariaDB; the way back copies the table while writers wait."
+        }
+        Flavour::MySql => "The step copies the table while writers wait; the way back does too.",
     };
     let mut about = vec![
-        "AUTO_INCREMENT goes: who writes past the proxy without an id gets error 1364 in a strict sql_mode."
+        "The columns lose AUTO_INCREMENT. A direct INSERT without an id then fails with error 1364 in a strict sql_mode."
             .to_owned(),
-        format!("{copies} For a large one use gh-ost or"),
-        "pt-online-schema-change, or keep AUTO_INCREMENT and the guard trigger: the proxy serves either."
+        format!("{copies} For a large table use gh-ost or"),
+        "pt-online-schema-change, or keep AUTO_INCREMENT and the guard trigger: the proxy serves the table in both forms."
             .to_owned(),
-        "An ALTER that fails with 1205 has met a long transaction: again.".to_owned(),
+        "If an ALTER fails with error 1205, a long transaction blocks it: run the ALTER again.".to_owned(),
     ];
     let has_counter = |of: &&Subject| of.definition.has_counter();
-    about.extend(subjects.iter().filter(|of| !has_counter(of)).map(|of| {
-        format!("{}.{}: its column {} has no AUTO_INCREMENT", of.schema, of.table, of.column.name)
-    }));
+    about.extend(
+        subjects
+            .iter()
+            .filter(|of| !has_counter(of))
+            .map(|of| format!("{}.{}: column {} has no AUTO_INCREMENT", of.schema, of.table, of.column.name)),
+    );
     if flavour == Flavour::MySql {
         about.push(
-            "foreign_key_checks is off for this client's ALTERs alone: types stay as they are, and so does every row.".to_owned(),
+            "foreign_key_checks is off for the ALTERs of this client only: no type and no row changes."
+                .to_owned(),
         );
     }
     let take =
@@ -75,13 +81,9 @@ pub fn drop_counter(subjects: &[Subject], flavour: Flavour) -> Step {
         let counter = format!(", AUTO_INCREMENT = {}", of.counter_from.ok()?);
         Some(modify(of, flavour, of.definition.with_counter().as_str(), Change::GiveCounter, &counter))
     };
-    let stays = |of: &Subject| {
-        let why = of.counter_from.err()?;
-        Some(format!("{}.{} is left out, or ids would come twice: {why}", of.schema, of.table))
-    };
     let about_back = [
-        "The generators issue even ids by now (step = 2, offset = 0), and step interleave is done.",
-        "The counter begins above all odd ids that a generator may have issued. Writers wait for the copy.",
+        "Before this, the generators must issue even ids (step = 2, offset = 0), and step interleave must be complete.",
+        "The counter begins above all odd ids that a generator may have issued. Writers wait while the table is copied.",
     ];
     Step {
         name: "drop",
@@ -90,10 +92,16 @@ pub fn drop_counter(subjects: &[Subject], flavour: Flavour) -> Step {
         about_back: about_back
             .map(str::to_owned)
             .into_iter()
-            .chain(subjects.iter().filter_map(stays))
+            .chain(subjects.iter().filter_map(left_out))
             .collect(),
         back: around(unchecked(flavour, subjects.iter().filter_map(give).collect())),
     }
+}
+
+/// Why the table's counter may not come back; `None`: it may.
+pub fn left_out(of: &Subject) -> Option<String> {
+    let why = of.counter_from.err()?;
+    Some(format!("{}.{} is left out, because ids would come twice: {why}", of.schema, of.table))
 }
 
 fn unchecked(flavour: Flavour, mut alters: Vec<Sql>) -> Vec<Sql> {
@@ -155,7 +163,7 @@ mod tests {
         let text = render(std::slice::from_ref(&step), Print::Back);
         assert!(
             text.contains(
-                "-- shop.t is left out, or ids would come twice: its generator issues odd ids too\n"
+                "-- shop.t is left out, because ids would come twice: its generator issues odd ids too\n"
             ),
             "{text}"
         );

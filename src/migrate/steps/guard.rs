@@ -34,7 +34,7 @@ pub fn guard(subjects: &[Subject]) -> Step {
     };
     let make = |of: &Subject| {
         let (trigger, table, id) = trigger(of);
-        let message = "This INSERT brings no id: ids of this table come from Rowstamp, connect to it";
+        let message = "This INSERT has no id: Rowstamp makes the ids of this table, connect to Rowstamp";
         Sql::Body(format!(
             "CREATE TRIGGER IF NOT EXISTS {trigger} BEFORE INSERT ON {table} FOR EACH ROW\n\
              IF NEW.{id} IS NULL OR NEW.{id} = 0 THEN\n  \
@@ -46,14 +46,14 @@ pub fn guard(subjects: &[Subject]) -> Step {
     Step {
         name: "guard",
         about: [
-            "When all writers have moved: an INSERT past the proxy fails with error 1644 (45000) instead of taking an id",
-            "of the server's counter. Not while anybody still writes directly. It waits for open transactions on the table; where one",
-            "is too long, it fails with 1205: again.",
+            "Run the step when all writers have moved: an INSERT without an id then fails with error 1644 (45000) and gets no id of",
+            "the server's counter. Do not run the step while a client still writes directly. The step waits for open transactions on",
+            "the table. If a transaction takes too long, the step fails with error 1205: run the step again.",
         ]
         .map(str::to_owned)
         .into(),
         sql: std::iter::once(lock_timeout()).chain(subjects.iter().map(make)).collect(),
-        about_back: vec!["Before anybody writes directly again.".to_owned()],
+        about_back: vec!["Run this before a client writes directly again.".to_owned()],
         back: std::iter::once(lock_timeout())
             .chain(subjects.iter().map(|of| Sql::Plain(format!("DROP TRIGGER IF EXISTS {}", trigger(of).0))))
             .collect(),

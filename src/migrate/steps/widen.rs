@@ -24,33 +24,35 @@ pub fn widen(family: &Family, flavour: Flavour) -> Step {
         return Step { name: "widen", about, sql, about_back: Vec::new(), back };
     }
     let mut about = vec![
-        "Each table is copied while writers to it wait, and can be read.".to_owned(),
-        "An ALTER that fails with 1205 has met a long transaction: again.".to_owned(),
+        "The server copies each table. Writers wait meanwhile, readers do not.".to_owned(),
+        "If an ALTER fails with error 1205, a long transaction blocks it: run the ALTER again.".to_owned(),
     ];
     let mut about_back = vec![
-        "Keep these lines: behind the step nobody knows the old type. They fail where an id does not fit it any more; and where".to_owned(),
-        "AUTO_INCREMENT does not, INSERTs fail behind them.".to_owned(),
+        "Keep these lines: after the step no server knows the old type. The lines fail if an id does not fit the old type. If the".to_owned(),
+        "next id of AUTO_INCREMENT does not fit, later INSERTs fail.".to_owned(),
     ];
     if family.keys.is_empty() {
         about.push("For a large table use gh-ost or pt-online-schema-change.".to_owned());
-        about.push("1833 or 3780: foreign keys that the control account does not see; GRANT SELECT, SHOW VIEW there to it.".to_owned());
+        about.push(
+            "Error 1833 or 3780 means a foreign key that the control account does not see: GRANT SELECT, SHOW VIEW to it on the key's schema.".to_owned(),
+        );
     } else {
         about.extend(about_keys(family));
-        about_back.push("The same holds of the foreign keys as above.".to_owned());
+        about_back.push("The cautions of the step about foreign keys apply to the way back too.".to_owned());
     }
     Step { name: "widen", about, sql, about_back, back }
 }
 
 fn about_keys(family: &Family) -> Vec<String> {
     let mut about: Vec<String> = [
-        "Foreign keys tie these columns together, and none can be changed while they are there. So the keys go first and come back:",
-        "from the first DROP FOREIGN KEY to the last ADD CONSTRAINT rows without a parent are taken, and nothing cascades or is",
-        "refused when a parent goes. A table whose key comes back is read whole, while writers to it wait.",
-        "Keep what this prints (| tee widen.sql | mysql): the server knows nothing of a key that is gone. Where a statement fails,",
-        "go on with that one when its cause is fixed, the SET lines in front; printed again, keys that are gone would be missing.",
-        "The SELECT in front fails with 1690, and nothing is done, where other keys than these lead here: there are new ones, or such as",
-        "the control account does not see (GRANT SELECT, SHOW VIEW there to it). Then print this again.",
-        "To leave nothing unchecked, run this in front and UNLOCK TABLES behind: all wait then, readers too.",
+        "Foreign keys connect these columns, and the server changes no column of a key. So the step drops the keys and adds them again.",
+        "From the first DROP FOREIGN KEY to the last ADD CONSTRAINT nothing checks the keys: the server accepts rows without a parent,",
+        "and deletes a parent without its children. To add a key, the server reads the whole table while writers wait.",
+        "Keep this output (| tee widen.sql | mysql): the server does not know the dropped keys. If a statement fails, fix the cause and",
+        "continue with this statement, with the SET lines in front of it. Do not print the SQL again: dropped keys would be missing.",
+        "If there are other keys to these columns, the SELECT in front fails with error 1690 and nothing is changed. Such a key is new,",
+        "or the control account does not see it (GRANT SELECT, SHOW VIEW to the account on the key's schema). Then print the SQL again.",
+        "To leave no row unchecked, run this line first and UNLOCK TABLES at the end: all clients wait then, readers too.",
     ]
     .map(str::to_owned)
     .into();
@@ -63,7 +65,7 @@ fn about_keys(family: &Family) -> Vec<String> {
     let locks: Vec<_> = tables.into_iter().map(|table| format!("{} WRITE", name_of(table))).collect();
     about.push(format!("    LOCK TABLES {};", locks.join(", ")));
     about.push(
-        "Where ADD CONSTRAINT fails with 1452, rows came without a parent meanwhile. These find them:"
+        "If ADD CONSTRAINT fails with error 1452, rows without a parent came meanwhile. These statements find the rows:"
             .to_owned(),
     );
     about.extend(family.keys.iter().map(|key| format!("    {};", orphans(key))));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Lines, Outcome, counted};
+use super::{Lines, Outcome, have_ids};
 use crate::ids::layout::Layout;
 
 /// What a timestamp generator's nodes have committed: no id of a tick at or above it was issued.
@@ -63,29 +63,29 @@ impl Decoded {
             return;
         }
         let wrong = [
-            (&self.foreign, "are none of the generator's layout"),
-            (&self.unknown_node, "name a node that never reserved any time"),
-            (&self.unreserved, "name a time that no node has reserved"),
+            (&self.foreign, "outside the generator's layout"),
+            (&self.unknown_node, "with a node that never reserved any time"),
+            (&self.unreserved, "with a time that no node has reserved"),
         ];
         let before = lines.lines.len();
         for (first, what) in wrong.into_iter().filter(|(first, _)| first.rows > 0) {
-            let rows = counted(first.rows, "row");
-            let text = format!("{rows} have ids that {what}, {} first: they came from elsewhere", first.id);
+            let rows = have_ids(first.rows, "");
+            let text = format!("{rows} {what} (first: {}): another writer made such ids", first.id);
             lines.push(Outcome::Finding, text);
         }
         if lines.lines.len() > before {
             return;
         }
-        let rows = counted(self.rows, "row");
+        let rows = have_ids(self.rows, "");
         if self.compared == self.rows {
             lines.push(
                 Outcome::Proved,
-                format!("{rows} with ids of times that the generator's nodes have reserved"),
+                format!("{rows} with a time that the generator's nodes have reserved"),
             );
         } else {
             lines.push(
                 Outcome::Open,
-                format!("{rows} with ids of the generator's layout: the store cannot be read for what its nodes have reserved"),
+                format!("{rows} of the generator's layout: the store cannot be read, so the times that nodes have reserved are not known"),
             );
         }
     }

@@ -48,7 +48,7 @@ fn who_began_before() {
 
 #[test]
 fn servers() {
-    let odd = (Proved, "new sessions take odd ids");
+    let odd = (Proved, "new sessions get odd ids");
     check(
         &server("s", &facts(2, Old::Live(vec![])), Some(Interleaved)),
         &[odd, (Proved, "no session began before")],
@@ -61,7 +61,7 @@ fn servers() {
         &server("s", &facts(1, old), Some(On)),
         &[
             (Finding, "increment is 1"),
-            (Finding, "1 session began before the increments were set, and take even ids: 7 (app@"),
+            (Finding, "1 session began before the increments were set, and can get even ids: 7 (app@"),
         ],
     );
     check(&server("s", &facts(1, Old::Unknown), Some(Moved)), &[]);
@@ -122,7 +122,7 @@ fn tables_that_have_moved() {
     let (on, guard, still) = (
         (Proved, "rule is on"),
         (Note, "no guard trigger"),
-        (Proved, "has handed out none that is not there"),
+        (Proved, "has given no id that is not in the table"),
     );
     let below = (Proved, "all below");
     check(
@@ -131,18 +131,22 @@ fn tables_that_have_moved() {
     );
     check(
         &table("t", &sequence(2, (0, 0, 12), Some(20)), Some(Moved)),
-        &[on, still, guard, (Proved, "no row has an id above 9, where the server's counter would go on")],
+        &[on, still, guard, (Proved, "no row has an id above 9, where the server's counter would continue")],
     );
     // The counter of another table, or of another server.
     let below_it = TableFacts { counter: Some(9), highest: 8, ..sequence(2, (0, 0, 8), Some(20)) };
     check(
         &table("t", &below_it, Some(Moved)),
-        &[on, still, guard, (Finding, "counter stands at 9, and rows above 9 do not show what it hands out")],
+        &[on, still, guard, (Finding, "counter is at 9, so rows above 9 do not show the ids that it gives")],
+    );
+    check(
+        &table("t", &sequence(2, (1, 1, 12), Some(20)), Some(Moved)),
+        &[on, still, guard, below, (Proved, "the only row above 9 has an id of the generator")],
     );
     let stray = sequence(2, (3, 2, 12), Some(20));
     check(
         &table("t", &stray, Some(Moved)),
-        &[on, still, guard, below, (Finding, "1 row above 9 have ids from elsewhere (11 to 13)")],
+        &[on, still, guard, below, (Finding, "1 row above 9 has an id of other writers (11 to 13)")],
     );
     let all = TableFacts { since: None, ..stray.clone() };
     check(&table("t", &all, Some(Moved)), &[on, still, guard, below, (Open, "--since-id")]);
@@ -151,10 +155,10 @@ fn tables_that_have_moved() {
         &table("t", &whole, Some(Moved)),
         &[
             on,
-            (Note, "stands at 99, 86 above"),
+            (Note, "is at 99, 86 above"),
             (Proved, "guard trigger refuses"),
             below,
-            (Open, "cannot be told apart"),
+            (Open, "cannot tell ids of the generator from ids of the counter"),
         ],
     );
     check(
@@ -178,7 +182,7 @@ fn tables_that_are_back() {
     );
     check(
         &table("t", &off(sequence(2, (3, 1, 12), Some(20))), Some(Back)),
-        &[is_off, has, (Finding, "1 row above 9 have ids of the generator's")],
+        &[is_off, has, (Finding, "1 row above 9 has an id of the generator")],
     );
     check(
         &table("t", &off(sequence(2, (0, 0, 12), Some(20))), Some(Back)),
@@ -190,7 +194,7 @@ fn tables_that_are_back() {
         &[
             (Finding, "still on"),
             (Finding, "no AUTO_INCREMENT"),
-            (Finding, "refuses who writes directly"),
+            (Finding, "refuses direct INSERTs"),
             (Proved, "below"),
             (Open, "step = 2"),
         ],
@@ -209,17 +213,20 @@ fn ids_of_timestamps() {
         TableFacts { ids: Ids::Timestamp(decoded), ..sequence(1, (0, 0, 0), None) }
     };
     let ticks = || Some(Ticks::from([(3, 100)]));
-    check(&table("t", &with(&[id(99, 3), id(7, 3)], ticks()), None), &[(Proved, "2 rows with ids of times")]);
+    check(
+        &table("t", &with(&[id(99, 3), id(7, 3)], ticks()), None),
+        &[(Proved, "2 rows have ids with a time that")],
+    );
     check(
         &table("t", &with(&[id(99, 3)], None), None),
-        &[(Open, "1 row with ids of the generator's layout")],
+        &[(Open, "1 row has an id of the generator's layout")],
     );
     check(
         &table("t", &with(&[id(99, 3), id(100, 3), id(5, 4), id(6, 4), u64::MAX], ticks()), None),
         &[
-            (Finding, "1 row have ids that are none"),
-            (Finding, "2 rows have ids that name a node"),
-            (Finding, "1 row have ids that name a time"),
+            (Finding, "1 row has an id outside the"),
+            (Finding, "2 rows have ids with a node"),
+            (Finding, "1 row has an id with a time"),
         ],
     );
     check(&table("t", &with(&[], ticks()), None), &[]);
@@ -237,6 +244,6 @@ fn doubles_are_named_with_their_places() {
 
 #[test]
 fn a_table_that_is_nowhere_or_elsewhere() {
-    check(&[absent("t on b", true)], &[(Finding, "other servers have it: GRANT SELECT")]);
-    check(&[absent("t on b", false)], &[(Open, "nothing of it is proved; make it")]);
+    check(&[absent("t on b", true)], &[(Finding, "other servers have the table: GRANT SELECT")]);
+    check(&[absent("t on b", false)], &[(Open, "verify proves nothing of the table; create the table")]);
 }

@@ -37,7 +37,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 enum Broken {
     #[error(transparent)]
     Io(#[from] io::Error),
-    #[error("the server answered with {0}")]
+    #[error("the server's answer cannot be used: {0}")]
     Server(String),
 }
 
@@ -55,7 +55,7 @@ pub fn open(settings: &Settings, address: &Address) -> Result<String, OpenError>
 
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    #[error("the proxy's own way to the server cannot be opened: {0}")]
+    #[error("Rowstamp cannot open the socket for its own connections to the server: {0}")]
     Socket(#[from] io::Error),
     #[error(transparent)]
     Tls(#[from] TlsError),
@@ -89,7 +89,7 @@ async fn accept(listener: UnixListener, context: LoginContext) {
                     if let Err(error @ Broken::Server(_)) = relay(login).await {
                         let address = context.settings.backend.addresses.first();
                         let address = address.map(ToString::to_string).unwrap_or_default();
-                        tracing::error!(address, "a control connection is closed: {error}");
+                        tracing::error!(address, "closed a connection of the control account: {error}");
                     }
                 });
             }
@@ -144,7 +144,7 @@ async fn answer(
         };
         bytes += packet.len();
         if bytes > ANSWER_BYTES_MAX {
-            return Err(Broken::Server(format!("more than {ANSWER_BYTES_MAX} bytes")));
+            return Err(Broken::Server(format!("it has more than {ANSWER_BYTES_MAX} bytes")));
         }
         let payload = packet.get(HEADER_BYTES..).unwrap_or_default();
         let progress = match follower.classify(header.payload_bytes, payload.first().copied()) {
@@ -165,10 +165,10 @@ async fn answer(
 /// What the library must not meet.
 fn check(control: Control, payload: &[u8]) -> Result<(), Broken> {
     match control {
-        Control::Infile => Err(Broken::Server("a request for a file of ours".to_owned())),
+        Control::Infile => Err(Broken::Server("it requests a local file".to_owned())),
         Control::ColumnCount => match Reader::new(payload).lenenc("column count") {
             Ok(0..=COLUMNS_MAX) => Ok(()),
-            Ok(columns) => Err(Broken::Server(format!("a result of {columns} columns"))),
+            Ok(columns) => Err(Broken::Server(format!("it has {columns} columns, more than {COLUMNS_MAX}"))),
             Err(error) => Err(Broken::Server(error.to_string())),
         },
         _ => Ok(()),

@@ -23,9 +23,9 @@ pub(in crate::proxy) enum ReadError {
     Ended,
     #[error(transparent)]
     Io(#[from] io::Error),
-    #[error("a packet of {0} bytes before the login is done; {PAYLOAD_BYTES_MAX} are allowed")]
+    #[error("a packet of the login has {0} bytes; at most {PAYLOAD_BYTES_MAX} are allowed")]
     TooBig(usize),
-    #[error("packet number {found} in place of {expected}")]
+    #[error("a packet has the number {found} instead of {expected}")]
     OutOfOrder { expected: u8, found: u8 },
 }
 

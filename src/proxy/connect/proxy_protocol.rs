@@ -37,15 +37,15 @@ pub enum ProxyProtocolError {
     #[error("{0}")]
     Io(#[from] io::Error),
     #[error(
-        "listen.proxy_protocol = \"required\" takes connections from listen.proxy_protocol_from only, and {0} is not in it; \
-         connect by way of the load balancer, or add the address"
+        "listen.proxy_protocol = \"required\" accepts only connections from listen.proxy_protocol_from, and {0} is not in that list; \
+         connect through the load balancer, or add the address"
     )]
     NotFrom(IpAddr),
     #[error(
-        "no PROXY protocol header, which listen.proxy_protocol = \"required\" wants; let the load balancer send one, or write \"optional\""
+        "no PROXY protocol header, and listen.proxy_protocol is \"required\"; let the load balancer send the header, or set \"optional\""
     )]
     Missing,
-    #[error("a PROXY protocol header that cannot be read: {0}")]
+    #[error("the PROXY protocol header cannot be read: {0}")]
     Malformed(String),
 }
 
@@ -97,7 +97,7 @@ async fn read(socket: &mut TcpStream, own: Ends) -> Result<Option<Ends>, ProxyPr
         }
         let (bytes, is_all) = match belonging(&header, ahead) {
             Belongs::NoHeader if header.is_empty() => return Ok(None),
-            Belongs::NoHeader => return Err(malformed(&"it ends in the midst")),
+            Belongs::NoHeader => return Err(malformed(&"the header is incomplete")),
             Belongs::Bytes { bytes, is_all } => (bytes, is_all),
         };
         let start = header.len();
@@ -161,7 +161,7 @@ fn parse(header: &[u8], own: Ends) -> Result<Ends, ProxyProtocolError> {
     let ends = match HeaderResult::parse(header) {
         // The crate takes a blank for the carriage return.
         HeaderResult::V1(Ok(header)) if !header.header.ends_with("\r\n") => {
-            return Err(malformed(&"it does not end with CR LF"));
+            return Err(malformed(&"the header does not end with CR LF"));
         }
         HeaderResult::V1(header) => match header.map_err(|error| malformed(&error))?.addresses {
             v1::Addresses::Tcp4(ip) => Some(of_4(ip)),

@@ -39,8 +39,8 @@ impl SocketUsers {
         let name = String::from_utf8_lossy(&own).into_owned();
         let Some(schema) = schema else {
             tracing::warn!(
-                "backend.address is a Unix socket, and without [backend.control] nobody knows which accounts the server lets in there as \
-                 {name:?}, without a password (MySQL: IDENTIFIED WITH auth_socket AS {name:?}): make sure that there are none"
+                "backend.address is a Unix socket, and without [backend.control] Rowstamp does not know the accounts that need no password there \
+                 from OS user {name:?} (MySQL: IDENTIFIED WITH auth_socket AS {name:?}); make sure that there are none"
             );
             return these;
         };
@@ -62,8 +62,8 @@ impl SocketUsers {
             Ok(users) => {
                 if !users.is_empty() {
                     tracing::warn!(
-                        "the server lets {} in over a Unix socket as {name:?}, the proxy's OS user, without a password: nobody logs in by \
-                         this proxy under these names",
+                        "the server accepts {} over the Unix socket without a password from {name:?}, the OS user of Rowstamp; Rowstamp \
+                         refuses logins under these names",
                         users.join(", ")
                     );
                 }
@@ -74,7 +74,7 @@ impl SocketUsers {
             Err(error) if !seen.is_unread => {
                 seen.is_unread = true;
                 tracing::warn!(
-                    "which accounts the server lets in over its Unix socket as {name:?}, the proxy's OS user, is not known: {error}; GRANT SELECT \
+                    "cannot read which accounts need no password over the Unix socket from {name:?}, the OS user of Rowstamp: {error}; GRANT SELECT \
                      (user, plugin, authentication_string) ON mysql.user TO the control account, or connect by TCP"
                 );
             }

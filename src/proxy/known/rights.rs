@@ -105,7 +105,7 @@ pub(in crate::proxy) fn with_remedy(payload: &[u8], target: &Target) -> Option<V
     let (schema, table) = target.named();
     let [id, schema, table] = [id, schema, table].map(name::quoted);
     let remedy = format!(
-        "{text}; rowstamp fills this column: GRANT {privilege} ({id}) ON {schema}.{table} TO the account"
+        "{text}; Rowstamp fills this column: GRANT {privilege} ({id}) ON {schema}.{table} TO the account"
     );
     Some(err_payload(code, *b"42000", &remedy))
 }

@@ -347,7 +347,9 @@ impl SessionState {
             self.sql_prepared.collation = state.settings.as_ref().map(|settings| settings.collation.clone());
             self.knowledge = Knowledge::Known(state);
         } else {
-            tracing::warn!("the session's state came in an unknown form: its ruled statements are refused");
+            tracing::warn!(
+                "cannot read the session's state: Rowstamp refuses the session's statements on tables with a rule"
+            );
             self.cannot_be_known();
         }
     }

@@ -210,8 +210,8 @@ impl Relay {
 /// its like. So one statement cannot read both.
 fn reads_both() -> Refusal {
     Refusal::Statement(
-        "it reads LAST_INSERT_ID() together with ROW_COUNT(), FOUND_ROWS() or the number of warnings, after an \
-         INSERT whose id the session learns only now; read them in statements of their own, LAST_INSERT_ID() last"
+        "the statement reads LAST_INSERT_ID() together with ROW_COUNT(), FOUND_ROWS() or the number of warnings, and Rowstamp must \
+         set LAST_INSERT_ID() first, which resets the others; read them in separate statements, LAST_INSERT_ID() last"
             .to_owned(),
     )
 }

@@ -80,8 +80,8 @@ impl Relay {
             return;
         };
         let what = match own.purpose {
-            Purpose::LastInsertId => "LAST_INSERT_ID() could not be brought up to date",
-            Purpose::Untrack => "the client's own session tracking could not be put back",
+            Purpose::LastInsertId => "LAST_INSERT_ID() of a session could not be set",
+            Purpose::Untrack => "the client's session tracking could not be restored",
             Purpose::Track if self.session.is_tracked_anyway() => {
                 self.session.sql_prepared.shares_connection |= code == NOT_SET_WHILE_SHARED;
                 return;
@@ -91,10 +91,10 @@ impl Relay {
             }
             Purpose::Track | Purpose::ReadState => {
                 self.session.cannot_be_known();
-                "the session's state cannot be read: its ruled statements are refused"
+                "cannot read the session's state: Rowstamp refuses the session's statements on tables with a rule"
             }
             Purpose::DropStage => "the temporary table of an INSERT ... SELECT could not be dropped",
-            Purpose::SetId => "insert_id could not be set again after a statement that was refused",
+            Purpose::SetId => "insert_id could not be restored after a refused statement",
             Purpose::DropLongData | Purpose::Asked => return,
         };
         tracing::warn!(code, text, "{what}");

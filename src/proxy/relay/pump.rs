@@ -13,7 +13,8 @@ use crate::proxy::relay::{Event, Relay, Side, Step, UpState};
 use crate::sessions::Count;
 
 /// A session that ends rather than send what it has.
-const TOO_LATE: &str = "a statement was not sent: the process stood still, and another Rowstamp may have issued its ids meanwhile";
+const TOO_LATE: &str =
+    "a statement was not sent: the process was frozen, and another Rowstamp may have issued the same ids";
 
 /// Why the pump came back.
 #[derive(Debug)]

@@ -230,7 +230,7 @@ impl Session {
         if let Some(prepared) = &kept.prepared {
             let params = params?;
             if self.relay.session.presumed_dialect().is_mariadb() {
-                params.refuse_unread()?;
+                params.refuse_unread(&prepared.insert.target)?;
             }
             return self.with_ids(tables, prepared, params, supplied);
         }
@@ -291,7 +291,7 @@ impl Session {
     ) -> Result<(Option<IdBlock>, Note), Unsent> {
         let insert = &prepared.insert;
         if let Some(why) = insert.too_many_rows(insert.rows.saturating_mul(sets), ids) {
-            return Err(refused(why).into());
+            return Err(refused(insert.target.at(why)).into());
         }
         let target = &insert.target;
         if ids > 0 && self.relay.session.set_id == SetId::MayBeSet {
@@ -329,7 +329,8 @@ impl Session {
     ) -> Result<Arc<Kept>, Unsent> {
         let source = &kept.source;
         let name = &source.table;
-        let not_now = || Unsent::from(Refusal::NoId(format!("table {name} cannot be looked up")));
+        let not_now =
+            || Unsent::from(Refusal::NoId(format!("Rowstamp cannot look up table {name}; try again")));
         match supplied.lookup(tables, &name.schema, &name.table) {
             lookup if kept.is_current(&lookup) => {
                 let insert = kept.prepared.as_ref().map(|prepared| &prepared.insert);
@@ -375,16 +376,16 @@ impl Session {
         let state = self.relay.session.state().ok_or_else(state_unknown)?;
         let meaning = Meaning::new(&state.dialect, insert.target.id_shape());
         if insert.zero_meant.is_some_and(|zero_was_value| zero_was_value != meaning.zero_is_value) {
-            return Err(refused(
-                "sql_mode's NO_AUTO_VALUE_ON_ZERO has changed since this was prepared, which decides what its zeros mean; \
-                 prepare it again",
-            ));
+            return Err(refused(insert.target.at(
+                "NO_AUTO_VALUE_ON_ZERO was set or unset since the statement was prepared, and decides what zero and DEFAULT mean as id; \
+                 prepare the statement again",
+            )));
         }
         if insert.strict_meant.is_some_and(|strictness| strictness != meaning.strictness()) {
-            return Err(refused(
-                "sql_mode's strictness has changed since this was prepared, which decides whether its id is an error; \
-                 prepare it again",
-            ));
+            return Err(refused(insert.target.at(
+                "the strictness of sql_mode has changed since the statement was prepared, and decides whether a value for the id is an \
+                 error; prepare the statement again",
+            )));
         }
         Ok(meaning)
     }
@@ -392,11 +393,11 @@ impl Session {
 
 fn cannot_prepare_again(name: &TableName, is_as_then: bool) -> Refusal {
     let why = if is_as_then {
-        "its text was too long to be kept"
+        "Rowstamp has not kept the statement's text"
     } else {
-        "under another default database, sql_mode or character set"
+        "the default database, sql_mode or character set too"
     };
     refused(format_args!(
-        "the rules or the columns of {name} have changed since this was prepared, {why}; prepare it again"
+        "{name}: the table's rule or columns have changed since the statement was prepared, and {why}; prepare the statement again"
     ))
 }

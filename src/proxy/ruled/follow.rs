@@ -58,15 +58,16 @@ impl Session {
                 Ok(Advanced::TooFar) => tracing::warn!(
                     table = table(),
                     generator = %target.rule.generator,
-                    "an id that a client wrote lies more than 1e9 above the generator's bound: it is stored, and not followed"
+                    "a client wrote an id more than 1e9 above the generator's bound: the id is stored, and the generator stays below \
+                     the id"
                 ),
                 Err(error) => {
                     tracing::warn!(
                         table = table(),
                         id,
                         error,
-                        "an id that a client wrote is stored, and not followed: when the generator comes to it, the server \
-                         answers 1062; raise the generator above it (rowstamp store raise)"
+                        "a client wrote this id, and the generator could not be raised above the id: if the generator issues the id, the \
+                         server answers 1062; raise the generator (rowstamp store raise)"
                     );
                     return;
                 }

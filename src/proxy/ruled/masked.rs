@@ -24,16 +24,17 @@ impl Session {
         let state = self.relay.session.state().ok_or_else(state_unknown)?;
         let cannot_ask = |why: &str| {
             Err(refused(format_args!(
-                "a temporary table may hide {name}, and the server cannot be asked {why}"
+                "{name}: a temporary table may hide this table, and Rowstamp cannot ask the server {why}"
             ))
             .into())
         };
         let sql = question(name);
         let Some(sql) = state.dialect.charset.written(&sql).map(Cow::into_owned) else {
-            return cannot_ask("about this name in this character set; connect with utf8mb4");
+            return cannot_ask("about this name in the client's character set; connect with utf8mb4");
         };
         if self.reads_counts(command) {
-            let why = "between a statement and one that reads its counts; read them into variables first";
+            let why =
+                "between a statement and one that reads its counts; read the counts into variables first";
             return cannot_ask(why);
         }
         match self.ask(Question::Query(&sql)).await? {
@@ -92,8 +93,8 @@ impl Session {
             (Masked::No, false) => Ok(false),
             (Masked::Yes, true) => Ok(true),
             (Masked::Yes, false) | (Masked::No, true) => Err(refused(format_args!(
-                "{name} is not the table any more that this was prepared for: a temporary table has come or gone; prepare \
-                 it again"
+                "{name}: a temporary table of this name was created or dropped since the statement was prepared; prepare the \
+                 statement again"
             ))
             .into()),
         }

@@ -93,7 +93,9 @@ impl Session {
     /// An execution of what was prepared as it came. `None`: it is none.
     pub(in crate::proxy) fn execute_forwarded(&mut self, arrived: Arrived) -> Option<Progress> {
         let effects = arrived.statement.and_then(|id| self.relay.statements.effects(id))?;
-        let first = effects.natively.first()?;
+        if effects.natively.is_empty() {
+            return None;
+        }
         let tables = self.relay.session.tables.now();
         for target in &effects.natively {
             let (schema, table) = target.named();
@@ -105,9 +107,8 @@ impl Session {
                     return Some(Progress::Needs(Need::Table { name, again: false }));
                 }
                 _ => {
-                    let (schema, table) = first.named();
-                    let refusal = refused(format_args!(
-                        "the rules or the columns of {schema}.{table} have changed since this was prepared; prepare it again"
+                    let refusal = refused(target.at(
+                        "the table's rule or columns have changed since the statement was prepared; prepare the statement again",
                     ));
                     return Some(self.refuse(arrived, &refusal));
                 }

@@ -7,6 +7,7 @@ use crate::mysql::error::Refusal;
 use crate::mysql::prepared::{Bound, Execute, Expected, ParamType};
 use crate::mysql::reader::Malformed;
 use crate::proxy::ruled::verdict::{malformed, refused};
+use crate::rewrite::plan::target::Target;
 use crate::rewrite::plan::{InsertPlan, NewRows};
 
 pub(in crate::proxy) enum Params<'a> {
@@ -43,13 +44,13 @@ impl<'a> Params<'a> {
 
     /// MariaDB reads a value of some types as NULL, and its bytes as those of the next parameter: an
     /// id that comes after it would be another one.
-    pub(in crate::proxy) fn refuse_unread(&self) -> Result<(), Refusal> {
+    pub(in crate::proxy) fn refuse_unread(&self, target: &Target) -> Result<(), Refusal> {
         let Some((at, kind)) = self.first_unread() else { return Ok(()) };
-        Err(refused(format_args!(
-            "parameter {} is bound as {kind}, which MariaDB reads as NULL, and its bytes as those of the parameter after it; \
-             bind it as an integer or a string",
+        Err(refused(target.at(format_args!(
+            "parameter {} is bound as {kind}, which MariaDB reads as NULL, and whose bytes MariaDB reads as the next parameter; \
+             bind an integer or a string",
             at + 1
-        )))
+        ))))
     }
 
     fn first_unread(&self) -> Option<(usize, &'static str)> {
@@ -90,19 +91,21 @@ pub(in crate::proxy) fn not_staged_in_bulk(
         leaves_out |= matches!(cell.indicator, Indicator::Default | Indicator::Ignore);
     }
     let what = if leaves_out {
-        "values that are left out"
+        "DEFAULT or IGNORE indicators"
     } else if insert.new_rows != NewRows::All || insert.returning {
         "IGNORE, ON DUPLICATE KEY UPDATE or RETURNING"
     } else {
         return Ok(None);
     };
-    Ok(Some(format!(
-        "MariaDB's bulk execution of an INSERT with an expression as id and {what}; execute it once for each set of parameters"
-    )))
+    Ok(Some(insert.target.at(format!(
+        "Rowstamp cannot run a bulk execution with an expression as id and with {what}; execute the rows one by one"
+    ))))
 }
 
 /// Why the INSERT takes no bulk execution of so many sets, if so.
 pub(in crate::proxy) fn too_many_sets(insert: &InsertPlan, sets: u32) -> Option<String> {
     let why = insert.one_set_only.filter(|_| sets > 1)?;
-    Some(format!("a bulk execution of several rows, and {why}; execute the rows one by one"))
+    Some(insert.target.at(format!(
+        "Rowstamp cannot run a bulk execution of several rows if {why}; execute the rows one by one"
+    )))
 }

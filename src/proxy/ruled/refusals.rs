@@ -18,13 +18,21 @@ const UNKNOWN: &str = "unknown";
 /// What a line says after the statement and the reason.
 const REFUSED: &str =
     concat!("a statement was refused; what to write instead: ", crate::book::page!("refused"));
+const NO_ID: &str = concat!(
+    "a statement was refused, as there is no id; causes and remedies: ",
+    crate::book::page!("errors")
+);
 const FORWARDED: &str =
     "a statement that cannot be rewritten went to the server as it came (rewrite.on_doubt = \"forward\")";
 
 impl Session {
     /// The command is refused for what it says, or for want of an id.
     pub(in crate::proxy) fn trace_refusal(&self, arrived: Arrived, payload: &[u8], refusal: &Refusal) {
-        let (Refusal::Statement(why) | Refusal::NoId(why)) = refusal else { return };
+        let (why, line) = match refusal {
+            Refusal::Statement(why) => (why, REFUSED),
+            Refusal::NoId(why) => (why, NO_ID),
+            _ => return,
+        };
         let source = arrived.statement.and_then(|id| self.relay.statements.get(id)).map(|of| &of.kept.source);
         let (text, dialect) = match (arrived.command, source) {
             (Command::Query, _) => {
@@ -37,7 +45,7 @@ impl Session {
             }
             (_, None) => (None, self.dialect_now()),
         };
-        self.trace(text.as_deref(), &dialect, why, REFUSED);
+        self.trace(text.as_deref(), &dialect, why, line);
     }
 
     /// A text goes on as it came, and would have been refused.

@@ -106,7 +106,7 @@ impl Session {
         let read_in = (&state.dialect, state.database.as_deref());
         let rehearsed = self.rehearsed(&tables, beginning, read_in, Protocol::Text);
         let Some(name) = rehearsed.tables.first().map(|first| parts(&first.table)) else { return };
-        let why = "it is longer than limits.statement_bytes; raise the limit, or send fewer rows at a time";
+        let why = "the statement is longer than limits.statement_bytes; raise the limit, or send fewer rows at a time";
         let nothing = || Digest { text: String::new(), hash: "too-long".to_owned() };
         let outcome = Outcome::Refused(why.to_owned());
         tables.count_shadow(Some(name), &outcome, false, &nothing);

@@ -181,9 +181,9 @@ impl Session {
         };
         let told = ok::Filled { no_index_used: ok.status & status::NO_INDEX_USED != 0, form };
         if let Some(why) = facts.unwarned.as_deref().filter(|_| warnings > 0) {
-            return Err(refused(format_args!(
-                "the server warns of {warnings} values, and {why}; nothing was stored; correct them"
-            ))
+            return Err(refused(insert.target.at(format_args!(
+                "the server has warnings of the values ({warnings}), and {why}; nothing was stored; correct the values"
+            )))
             .into());
         }
         let mut brought = Brought { base: ok.insert_id, takes: rows, highest: None, last: None };
@@ -196,9 +196,9 @@ impl Session {
             _ => Takes::Some,
         };
         if takes != Takes::All && rows > 0 && insert.target.rule.explicit == model::Explicit::Reject {
-            return Err(refused(
-                "the rule rejects ids that the query or file brings; leave the id out, or write NULL for it",
-            )
+            return Err(refused(insert.target.at(
+                "the query or file brings ids, which the table's rule rejects; leave the id out, or write NULL for the id",
+            ))
             .into());
         }
         let (base, ids) = (brought.base, brought.takes);
@@ -336,10 +336,9 @@ impl Session {
             return match self.meanwhile(tables.serves_now(target)).await? {
                 Some(now) => Ok((tables, now)),
                 None if tables.is_retired() => continue,
-                None => Err(refused(
-                    "the rules or the columns of its table have changed while the statement was on its way; nothing was stored; \
-                     send it again",
-                )
+                None => Err(refused(target.at(
+                    "the table's rule or columns have changed while the statement ran; nothing was stored; send the statement again",
+                ))
                 .into()),
             };
         }

@@ -206,7 +206,7 @@ impl Session {
                 return Err(Need::Table { name: table.clone(), again: true }.into());
             }
             Planned::Needs(plan::Need::Table(name)) => {
-                return Err(Refusal::NoId(format!("table {name} cannot be looked up")).into());
+                return Err(Refusal::NoId(format!("Rowstamp cannot look up table {name}; try again")).into());
             }
             // Whether the text may name a view is asked below.
             _ if tables.misses_views() && supplied.may_look() => return Err(Need::Views.into()),
@@ -437,7 +437,7 @@ impl Session {
         match schema.smallest_id(table, &column, (first, last, &spacing)).await {
             Ok(smallest) => smallest.map_or(Smallest::None, Smallest::Id),
             Err(error) => {
-                tracing::warn!(%error, "the insert id of a statement with IGNORE or ON DUPLICATE KEY UPDATE is not known (LOCK TABLES ... WRITE keeps the control account out)");
+                tracing::warn!(%error, "cannot read the insert id of a statement with IGNORE or ON DUPLICATE KEY UPDATE (LOCK TABLES ... WRITE keeps the control account out)");
                 Smallest::Unknown
             }
         }

@@ -36,12 +36,12 @@ pub(in crate::proxy) fn within(target: &Target, range: IdBlock) -> Result<IdBloc
     }
     if target.rule.column.is_empty() {
         return Err(Refusal::NoId(format!(
-            "a call gives ids up to {highest}, generator {} is beyond",
+            "a call gives ids up to {highest}, and generator {} is above that",
             target.rule.generator
         )));
     }
     Err(Refusal::NoId(format!(
-        "{}.{}.{} holds ids up to {highest}, generator {} is beyond; widen the column",
+        "{}.{}.{} holds ids up to {highest}, and generator {} is above that; widen the column",
         target.rule.schema, target.table, target.rule.column, target.rule.generator
     )))
 }
@@ -54,10 +54,10 @@ pub(in crate::proxy) fn refused(why: impl Display) -> Refusal {
 /// Nothing that depends on it is guessed.
 pub(in crate::proxy) fn state_unknown() -> Refusal {
     refused(
-        "the session's sql_mode and character set could not be read, so no statement can be read for certain; try again",
+        "Rowstamp could not read the session's sql_mode and character set, and cannot read statements without them; try again",
     )
 }
 
 pub(in crate::proxy) fn malformed(error: Malformed) -> Refusal {
-    refused(format_args!("the execution's parameters cannot be read: {error}"))
+    refused(format_args!("cannot read the parameters of this execution: {error}; correct the driver"))
 }

@@ -166,8 +166,7 @@ impl Session {
                     self.relay.close(old);
                 }
                 if before.had_long_data {
-                    let why =
-                        "the rules have changed since a parameter was sent ahead; send it and execute again";
+                    let why = "the rules changed after a parameter was sent ahead; send the parameter and execute again";
                     return Err(refused(why).into());
                 }
             }

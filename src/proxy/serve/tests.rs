@@ -313,8 +313,8 @@ async fn the_last_prepared_is_not_the_servers_where_ours_was_refused() {
         q("SELECT 2"),
     ]);
     let unknown = err_packet(&Refusal::UnknownStatement(u32::MAX), 1);
-    let why = "the value for id does not show whether it is NULL or zero; write a number, NULL, or leave the \
-               column out";
+    let why = "s.t: the value for id in row 1 does not show whether it is NULL or zero; write an integer or NULL, or \
+               leave id out";
     let refusal = err_packet(&Refusal::Statement(why.into()), 1);
     let answers = all(&[prepared(CLASSIC, 5, 0, 0), ok(1, 0, 0, 2)]);
     let script = [
@@ -335,8 +335,7 @@ async fn the_last_prepared_is_not_the_servers_where_ours_was_refused() {
 async fn the_last_prepared_is_not_the_probe() {
     let [track, told] = learns(CLASSIC);
     let sql = "INSERT INTO s.t(a) VALUES(1) garbage";
-    let why = "an INSERT that may need an id, but what follows its table cannot be read for certain; write it \
-               more plainly";
+    let why = "s.t: cannot read this statement: the part after the table's name; rewrite that part";
     let refusal = err_packet(&Refusal::Statement(why.into()), 1);
     let script = [
         Client(all(&[prepare(sql), execute(u32::MAX)])),
@@ -365,7 +364,8 @@ async fn what_was_sent_ahead_ends_with_a_refused_execution() {
     let null = stmt(0x17, 7, &[0, 1, 0, 0, 0, 0b10, 1, 0xFC, 0, 0x08, 0, 1, b'y']);
     let filled =
         stmt(0x17, 7, &[&[0, 1, 0, 0, 0, 0, 1, 0xFC, 0, 0x08, 0, 1, b'y'][..], &1u64.to_le_bytes()].concat());
-    let why = "what is bound to id does not show whether it is zero; bind an integer or NULL";
+    let why =
+        "s.t: parameter 2, which is bound to id, does not show whether it is zero; bind an integer or NULL";
     let script = [
         Client(prepare("INSERT INTO s.t(a,id) VALUES(?,?)")),
         track,

@@ -158,7 +158,9 @@ impl Draft<'_> {
 }
 
 fn unwritten<T>() -> Planning<T> {
-    refused("a column's name would have to be written in this character set; connect with utf8mb4")
+    refused(
+        "Rowstamp must write a column's name that the client's character set cannot write; connect with utf8mb4",
+    )
 }
 
 /// For a column of a row alias that nobody refers to: the statement's text has no such name in it.

@@ -1,7 +1,7 @@
 //! A LOAD DATA or LOAD XML, from its text and the table's columns.
 
 use crate::rewrite::insert::staged::{by_stage, check_readable, table_span};
-use crate::rewrite::insert::{Context, Planning, Stop, refused};
+use crate::rewrite::insert::{Context, Planning, Stop, at_byte, refused};
 use crate::rewrite::plan::stage::{self, Filling, Kind, Stage, text};
 use crate::rewrite::plan::{InsertPlan, NewRows, Protocol};
 use crate::rules::model::TableShape;
@@ -15,23 +15,20 @@ use crate::sql::name;
 pub(in crate::rewrite) fn plan(lexer: &mut Lexer<'_>, context: &Context<'_>) -> Planning<(InsertPlan, bool)> {
     if context.protocol == Protocol::Prepare && !context.is_mariadb() {
         // The server's own error, 1295.
-        return Err(Stop::Unreadable("LOAD cannot be prepared".to_owned()));
+        return Err(Stop::Unreadable("LOAD in a prepared statement".to_owned()));
     }
     let load = match Load::read(lexer, context.target.id_column(), context.table) {
         Ok(Some(load)) => load,
-        Ok(None) => return refused("LOAD that cannot be read for certain; write it more plainly"),
-        Err(odd) => {
-            return refused(format!(
-                "LOAD in which {} cannot be read for certain (byte {}); write it more plainly",
-                odd.what, odd.at
-            ));
+        Ok(None) => {
+            return refused("cannot read this LOAD; write it without the clauses of MySQL's bulk load");
         }
+        Err(odd) => return refused(format!("cannot read this LOAD: {}; rewrite that part", at_byte(odd))),
     };
     let verb = load.format.verb();
     check(lexer, context, &load)?;
     let Some(shape) = context.shape() else {
         return refused(format!(
-            "{verb} needs the table's columns; give Rowstamp an account under [backend.control]"
+            "Rowstamp does not know the table's columns, which {verb} needs; give Rowstamp an account under [backend.control]"
         ));
     };
     let filled = filled(lexer, context, &load, shape)?;
@@ -79,32 +76,33 @@ fn check(lexer: &Lexer<'_>, context: &Context<'_>, load: &Load) -> Planning<()> 
     let verb = load.format.verb();
     if context.only_literals {
         return refused(format!(
-            "{verb} goes by way of a temporary table, which MySQL Router cannot hand on where sessions share connections \
-             (connection_sharing); INSERT VALUES"
+            "{verb} needs a temporary table, which MySQL Router does not keep if sessions share connections (connection_sharing); \
+             write INSERT ... VALUES"
         ));
     }
     if load.params > 0 {
-        return refused(format!("{verb} with a placeholder; write the value"));
+        return refused(format!("{verb} has a placeholder; write the value"));
     }
-    if let Some(view) = &context.target.view {
+    if context.target.view.is_some() {
         let (schema, table) = (&context.target.rule.schema, &context.target.table);
         return refused(format!(
-            "{verb} into {}.{}, a view of {schema}.{table}; load into {schema}.{table}",
-            view.schema, view.name
+            "{verb} cannot fill this view of {schema}.{table}; load into {schema}.{table}"
         ));
     }
     if load.query_names_table {
-        return refused(format!("{verb} whose SET holds a query and names its table; leave that out"));
+        return refused(format!(
+            "SET of {verb} has a query that names the table; read the value into a variable first"
+        ));
     }
     if load.traits.names_id {
         return refused(format!(
-            "{verb} whose SET reads {}, which has no value before the rows are stored; leave it out",
-            context.target.id_column()
+            "SET of {verb} reads {column}, which has no value before the rows are stored; leave {column} out of SET",
+            column = context.target.id_column()
         ));
     }
     if reads_counts(lexer.text()) {
         return refused(format!(
-            "{verb} that reads ROW_COUNT(), FOUND_ROWS() or a count of warnings; put it into a variable first"
+            "{verb} reads ROW_COUNT(), FOUND_ROWS() or a count of warnings; read the count into a variable first"
         ));
     }
     Ok(())
@@ -140,7 +138,7 @@ fn filled(
     let decoded = |tokens: &[Token]| -> Planning<Vec<String>> {
         let name = |&token: &Token| name::decode(lexer.text(), token, context.dialect.charset);
         let names: Option<Vec<_>> = tokens.iter().map(|token| Some(name(token)?.into_owned())).collect();
-        names.map_or_else(|| refused("a column's name that cannot be read; connect with utf8mb4"), Ok)
+        names.map_or_else(|| refused("the name of a column cannot be read; connect with utf8mb4"), Ok)
     };
     let listed = load.listed.as_deref().map(decoded).transpose()?;
     let assigned = decoded(&load.assigned)?;
@@ -150,8 +148,8 @@ fn filled(
         let is_assigned = is_among(&assigned, &column.name);
         if is_assigned && column.generated {
             return refused(format!(
-                "SET gives a value to the generated column {}; leave it out",
-                column.name
+                "SET gives a value to the generated column {name}; leave {name} out",
+                name = column.name
             ));
         }
         let is_read = match &listed {
@@ -170,7 +168,7 @@ fn filled(
         };
         if may_be_read && !is_written && default == DefaultValue::Lost {
             return refused(format!(
-                "LOAD with SET, which may read the default of the BIT column {}; name that column in the list, or leave SET out",
+                "SET of LOAD may read the default of the BIT column {}; name that column in the list, or leave SET out",
                 column.name
             ));
         }

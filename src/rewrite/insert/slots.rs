@@ -56,11 +56,12 @@ impl Slot {
 }
 
 impl Draft<'_> {
-    /// Whether the text shows of each row what it takes.
-    pub(super) fn decide(&mut self, rows: &Rows<'_>, body: &Body) -> Planning<bool> {
+    /// Reads of each row what it takes. Returns the first row, counted from 1, of which the text does not
+    /// show it.
+    pub(super) fn decide(&mut self, rows: &Rows<'_>, body: &Body) -> Planning<Option<u32>> {
         let mut integers = body.integers.iter().copied();
         for (at, row) in (0u32..).zip(rows.rows.iter()) {
-            let Some(slot) = Slot::of(self.meaning, row.class) else { return Ok(false) };
+            let Some(slot) = Slot::of(self.meaning, row.class) else { return Ok(Some(at + 1)) };
             let has_integer = matches!(row.class, IdValue::Integer | IdValue::Converted | IdValue::Truncated);
             let integer = has_integer.then(|| integers.next()).flatten();
             let slot = if integer.is_some_and(|integer| self.meaning.clamps(integer)) {
@@ -87,9 +88,11 @@ impl Draft<'_> {
             if is_zero || slot == Slot::Clamped {
                 self.plan.zero_meant = Some(self.meaning.zero_is_value);
             }
-            self.kept |= matches!(slot, Slot::Keep | Slot::Zero);
+            if matches!(slot, Slot::Keep | Slot::Zero) {
+                self.kept.get_or_insert(at);
+            }
         }
-        self.check_slots(body).map(|()| true)
+        self.check_slots(body).map(|()| None)
     }
 
     fn generate(&mut self) -> LastId {
@@ -107,7 +110,7 @@ impl Draft<'_> {
     fn decide_clamped(&mut self, at: u32, integer: Option<i128>) -> LastId {
         let stays = !self.context.head.ignore && self.meaning.refuses_clamped(at);
         if self.meaning.zero_is_value {
-            self.kept = true;
+            self.kept.get_or_insert(at);
             self.keep(integer.unwrap_or_default())
         } else if stays {
             self.plan.strict_meant = Some(self.meaning.strictness());
@@ -120,20 +123,19 @@ impl Draft<'_> {
 
     fn check_slots(&self, body: &Body) -> Planning<()> {
         let column = self.context.target.id_column();
-        if self.kept && self.context.target.rule.explicit == Explicit::Reject {
+        if let Some(row) = self.kept.filter(|_| self.context.target.rule.explicit == Explicit::Reject) {
             return refused(format!(
-                "the rule rejects values written for {column}; leave the column out or write NULL"
+                "row {} has a value for {column}, which the table's rule rejects; leave {column} out, or write NULL",
+                row + 1
             ));
         }
         let takes = self.plan.ids > 0 || !self.plan.id_params.is_empty();
         if takes && self.id.is_some_and(|id| id.data_type == "float") {
-            return refused(format!(
-                "{column} is a FLOAT, which does not hold every integer; make it a BIGINT"
-            ));
+            return refused(format!("{column} is a FLOAT, which rounds large ids; make {column} a BIGINT"));
         }
         if body.later.names_id && takes {
             return refused(format!(
-                "a value after {column} may refer to it and would see the id; put {column} last"
+                "a value after {column} may read {column} and would see the id; put {column} last"
             ));
         }
         Ok(())

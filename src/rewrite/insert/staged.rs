@@ -21,7 +21,7 @@ pub(in crate::rewrite) fn plan(
 ) -> Planning<(InsertPlan, bool)> {
     let column = context.target.id_column();
     let Some(query) = Query::read(lexer, first, column, context.table)? else {
-        return unreadable("what follows its table");
+        return unreadable("the part after the table's name");
     };
     if query.all_params > 0 && context.protocol == Protocol::Text {
         return unreadable("a placeholder outside of a prepared statement");
@@ -33,7 +33,7 @@ pub(in crate::rewrite) fn plan(
     let text = query.span.of(lexer.text()).to_ascii_uppercase();
     if hinted && memchr::memmem::find(&text, b"SET_VAR").is_some() {
         return refused(
-            "the query's optimizer hint may set variables for this statement; write it after INSERT",
+            "the query's optimizer hint may set variables for this statement; write the hint after INSERT",
         );
     }
     if id_place.is_some() {
@@ -90,7 +90,7 @@ pub(super) fn check_readable(lexer: &Lexer<'_>, stage: &Stage) -> Planning<()> {
     let text = lexer.text();
     for sent in [stage.fill(text), [&*stage.head, b" SELECT 1 ", &*stage.tail.of(text)].concat()] {
         let Some(mut sent) = Lexer::new(&sent, lexer.dialect()) else {
-            return refused("a statement of 4 GiB; send less at a time");
+            return refused("the statement has 4 GiB or more; send less at a time");
         };
         while sent.next()?.kind != TokenKind::End {}
     }
@@ -121,17 +121,19 @@ pub(super) fn names<'a>(
     columns: &Columns,
 ) -> Planning<Vec<Cow<'a, str>>> {
     match columns {
-        Columns::Listed { names, .. } if names.is_empty() => unreadable("an empty list before a query"),
+        Columns::Listed { names, .. } if names.is_empty() => {
+            unreadable("an empty column list in front of a query")
+        }
         Columns::Listed { names, .. } => {
             let decoded = |&token| name::decode(lexer.text(), token, context.dialect.charset);
             let names: Option<Vec<_>> = names.iter().map(decoded).collect();
-            names.map_or_else(|| unreadable("a column's name"), Ok)
+            names.map_or_else(|| unreadable("the name of a column"), Ok)
         }
         Columns::Unlisted => match context.shape() {
             Some(shape) => Ok(shape.visible().map(|column| Cow::Borrowed(column.name.as_str())).collect()),
             None => refused(
-                "an INSERT without a column list needs the table's columns; name them in the INSERT, or give Rowstamp an \
-                 account under [backend.control]",
+                "the INSERT has no column list, and Rowstamp does not know the table's columns; name the columns in the INSERT, or \
+                 give Rowstamp an account under [backend.control]",
             ),
         },
     }
@@ -178,14 +180,21 @@ fn check_updates(lexer: &Lexer<'_>, context: &Context<'_>, query: &Query, tail: 
     };
     if !query.sources.iter().all(is_edited) || !query.bare_names.iter().all(known) {
         return refused(
-            "ON DUPLICATE KEY UPDATE names the query's tables, and only what is selected for a column can be assigned to that \
-             column (SELECT q.a ... a = q.a); write VALUES(column), which is the value as the column has it",
+            "ON DUPLICATE KEY UPDATE reads the query's tables, and Rowstamp supports only a = q.a for a column a that the query \
+             fills with q.a; write VALUES(a), the value as the column has it",
         );
     }
-    if odku.assigns_id == AssignsId::Otherwise || odku.traits.sets_last_id {
+    if odku.assigns_id == AssignsId::Otherwise {
+        let column = context.target.id_column();
+        return refused(format!(
+            "ON DUPLICATE KEY UPDATE of a query's rows assigns {column}; leave {column} out, or write {column} = \
+             LAST_INSERT_ID({column})"
+        ));
+    }
+    if odku.traits.sets_last_id {
         return refused(
-            "ON DUPLICATE KEY UPDATE of several rows that assigns the id, or has LAST_INSERT_ID(expr) inside of an expression; leave the id out, \
-             or write id = LAST_INSERT_ID(id)",
+            "ON DUPLICATE KEY UPDATE has LAST_INSERT_ID(expr) inside of a larger expression; assign LAST_INSERT_ID(expr) by \
+             itself",
         );
     }
     Ok(())

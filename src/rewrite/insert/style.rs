@@ -1,6 +1,6 @@
 //! How the ids of a statement are written: docs/design/inserts.md, "The insert id".
 
-use super::{Draft, InSets, Planning, Rows, SHARED, refused};
+use super::{Draft, InSets, Planning, Rows, refused};
 use crate::rewrite::meaning::Column;
 use crate::rewrite::plan::edit::Style;
 use crate::rewrite::plan::{UpdatedIds, moves_ids};
@@ -32,8 +32,15 @@ impl Draft<'_> {
             if odku.assigns_id == AssignsId::Otherwise {
                 self.plan.updated_ids = UpdatedIds::Move;
                 // What is bound to the id may all be the client's own.
-                if several && self.plan.ids > 0 || body.traits.sets_last_id {
-                    return refused(moves_ids(self.context.target.id_column()));
+                let column = self.context.target.id_column();
+                if several && self.plan.ids > 0 {
+                    return refused(moves_ids(column));
+                }
+                if body.traits.sets_last_id {
+                    return refused(format!(
+                        "a value has LAST_INSERT_ID(expr), and ON DUPLICATE KEY UPDATE assigns {column}; leave {column} out of its \
+                         list, or write the value without LAST_INSERT_ID"
+                    ));
                 }
             }
             // A LAST_INSERT_ID(x) among the values takes the OK packet's place for itself.
@@ -66,9 +73,11 @@ impl Draft<'_> {
         match self.in_sets {
             // The first row of another set is none of the statement's first.
             _ if self.plan.strict_meant.is_some() => {
-                Some("it has a value for the id that is no number, or out of range")
+                Some("the statement has a value for the id that is no number, or out of range")
             }
-            InSets::Loud if has_wrapper => Some("a function or a subquery in it may read LAST_INSERT_ID()"),
+            InSets::Loud if has_wrapper => {
+                Some("a function or subquery of the statement may read LAST_INSERT_ID()")
+            }
             InSets::Loud | InSets::AsOne => None,
         }
     }
@@ -84,12 +93,16 @@ impl Draft<'_> {
             return Ok(());
         }
         if self.context.only_literals {
-            return refused(format!("{SHARED}; prepare it, or let the table keep its AUTO_INCREMENT"));
+            // Error 3566 would be its answer.
+            return refused(
+                "ON DUPLICATE KEY UPDATE into a table without AUTO_INCREMENT needs LAST_INSERT_ID(), which MySQL Router refuses if \
+                 sessions share connections (connection_sharing); prepare the statement, or let the table keep its AUTO_INCREMENT",
+            );
         }
         if odku.traits.sets_last_id && !odku.calls_last_id {
             return refused(
-                "ON DUPLICATE KEY UPDATE has LAST_INSERT_ID(x) inside of an expression, which the server may or may not \
-                 evaluate; assign LAST_INSERT_ID(x) by itself",
+                "ON DUPLICATE KEY UPDATE has LAST_INSERT_ID(expr) inside of a larger expression, which the server may not \
+                 evaluate; assign LAST_INSERT_ID(expr) by itself",
             );
         }
         if self.context.cannot_update && !odku.calls_last_id {
@@ -103,8 +116,8 @@ impl Draft<'_> {
         if let Some(returning) = returning {
             if self.odku_appends && (returning.loud || returning.reads_last_id) {
                 return refused(
-                    "RETURNING with ON DUPLICATE KEY UPDATE may read LAST_INSERT_ID(), which tells the updated row by then; \
-                     read it in a statement of its own",
+                    "RETURNING may read LAST_INSERT_ID(), which ON DUPLICATE KEY UPDATE has set to the updated row by then; read \
+                     LAST_INSERT_ID() in a separate statement",
                 );
             }
             shows.add(returning);
@@ -121,7 +134,7 @@ impl Draft<'_> {
     fn refuse_assigned_returning(&self) -> Planning<()> {
         let column = self.context.target.id_column();
         refused(format!(
-            "RETURNING with ON DUPLICATE KEY UPDATE that assigns {column}; leave {column} out of its list"
+            "RETURNING cannot tell the id if ON DUPLICATE KEY UPDATE assigns {column}; leave {column} out of the assignments"
         ))
     }
 }

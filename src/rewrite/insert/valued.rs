@@ -6,21 +6,36 @@ use crate::rewrite::insert::{Context, Planning, refused, unreadable};
 use crate::rewrite::plan::InsertPlan;
 use crate::rewrite::plan::stage::{self, Filling, Kind, Stage, text};
 use crate::sql::dialect::SqlMode;
-use crate::sql::insert::body::AssignsId;
+use crate::sql::insert::body::{AssignsId, Odku};
 use crate::sql::insert::{Body, Columns, Form, Source};
 use crate::sql::last_result::reads_counts;
 use crate::sql::lex::{Lexer, Span, Token, TokenKind};
 use crate::sql::name;
+use crate::sql::value::IdValue;
+
+/// A statement of which the server evaluates an id first.
+pub(super) struct Evaluated<'a> {
+    pub(super) context: &'a Context<'a>,
+    pub(super) body: &'a Body,
+    /// The first row whose id is an expression, counted from 1.
+    pub(super) row: u32,
+}
+
+impl Evaluated<'_> {
+    fn refused<T>(&self, why: &str) -> Planning<T> {
+        refused(format!("the id of row {} is an expression, and {why}", self.row))
+    }
+}
 
 /// The lexer stands after the statement.
 pub(super) fn plan(
     lexer: &Lexer<'_>,
-    context: &Context<'_>,
+    evaluated: &Evaluated<'_>,
     columns: &Columns,
     source: Source,
-    body: &Body,
 ) -> Planning<InsertPlan> {
-    check_id(context)?;
+    let &Evaluated { context, body, .. } = evaluated;
+    evaluated.check_id()?;
     let table = table_span(context);
     let written = match (&body.form, source) {
         (Form::Values(rows), Source::Values(keyword)) => {
@@ -28,13 +43,12 @@ pub(super) fn plan(
             Written { from: keyword.start, values: Span { start: keyword.start, end } }
         }
         (Form::Set(set), _) => set_keyword(lexer, Span { start: table.end, end: set.end })?,
-        (Form::Values(_), _) => return unreadable("what follows its table"),
+        (Form::Values(_), _) => return unreadable("the part after the table's name"),
     };
-    check_tail(context, body)?;
+    evaluated.check_tail()?;
     if reads_counts(lexer.text()) {
-        return refused(
-            "an expression as id, in a statement that reads ROW_COUNT(), FOUND_ROWS() or a count of warnings; put that into a variable \
-             first",
+        return evaluated.refused(
+            "the statement reads ROW_COUNT(), FOUND_ROWS() or a count of warnings; read the count into a variable first",
         );
     }
     let Assigned { names, qualifiers, values } = match &body.form {
@@ -46,7 +60,7 @@ pub(super) fn plan(
     };
     let defaults = default_ids(lexer, context, body);
     for span in values {
-        check_values(lexer, context, span, &defaults)?;
+        evaluated.check_values(lexer, span, &defaults)?;
     }
     let is_id = |name: &String| name::same_column(name, context.target.id_column());
     let id_place = names.iter().position(is_id);
@@ -91,18 +105,6 @@ pub(super) fn plan(
     })
 }
 
-/// Whether the server can evaluate the id first.
-fn check_id(context: &Context<'_>) -> Planning<()> {
-    let column = context.target.id_column();
-    let is_integer = context.id_column()?.is_some_and(|id| id.data_type.ends_with("int"));
-    if !is_integer || context.only_literals {
-        return refused(format!(
-            "the value for {column} does not show whether it is NULL or zero; write a number, NULL, or leave the column out"
-        ));
-    }
-    Ok(())
-}
-
 /// Where values stand in the text.
 struct Written {
     /// What fills the stage goes on from here, after its list of columns.
@@ -115,7 +117,7 @@ fn set_keyword(lexer: &Lexer<'_>, span: Span) -> Planning<Written> {
     let mut ahead = lexer.over(span);
     let token = ahead.skip_to(|lexer, token| lexer.is_word(token, "SET"))?;
     if token.kind == TokenKind::End {
-        return unreadable("what follows its table");
+        return unreadable("the part after the table's name");
     }
     Ok(Written { from: token.span.start, values: Span { start: token.span.end, end: span.end } })
 }
@@ -136,7 +138,7 @@ fn assigned(lexer: &Lexer<'_>, context: &Context<'_>, span: Span) -> Planning<As
         let first = ahead.next()?;
         let path = name::path(&mut ahead, first)?;
         let name = path.and_then(|path| name::decode(lexer.text(), path.last, context.dialect.charset));
-        let (Some(path), Some(name)) = (path, name) else { return unreadable("a column's name") };
+        let (Some(path), Some(name)) = (path, name) else { return unreadable("the name of a column") };
         all.names.push(name.into_owned());
         if path.qualifier.is_some() {
             all.qualifiers.push(Span { start: first.span.start, end: path.last.span.start });
@@ -161,61 +163,94 @@ fn default_ids(lexer: &Lexer<'_>, context: &Context<'_>, body: &Body) -> Vec<Spa
     ids.filter(|id| id.of(lexer.text()).eq_ignore_ascii_case(b"DEFAULT")).collect()
 }
 
-/// Values must be what they are in the table itself. The stage has other columns, and other defaults
-/// where these are computed. Within a query names are its tables' first.
-fn check_values(lexer: &Lexer<'_>, context: &Context<'_>, span: Span, default_ids: &[Span]) -> Planning<()> {
-    let mut ahead = lexer.over(span);
-    let mut before: Option<Token> = None;
-    // Of each open parenthesis, whether it holds a query.
-    let mut open: Vec<bool> = Vec::new();
-    loop {
-        let token = ahead.next()?;
-        match token.kind {
-            TokenKind::End => return Ok(()),
-            TokenKind::Punct(b'(') => {
-                let first = ahead.peek()?;
-                let in_query = open.last() == Some(&true);
-                open.push(in_query || ahead.is_any_word(first, &["SELECT", "WITH", "TABLE", "VALUES"]));
-            }
-            TokenKind::Punct(b')') => {
-                open.pop();
-            }
-            _ if open.last() == Some(&true) || before.is_some_and(|before| before.is_punct(b'@')) => {}
-            _ if !name::is_name(token) => {}
-            _ if default_ids.binary_search_by_key(&token.span.start, |id| id.start).is_ok() => {}
-            _ if ahead.is_word(token, "DEFAULT") => {
-                return refused(
-                    "an expression as id, in a statement with DEFAULT for another column; leave that column out, in a statement of its own",
-                );
-            }
-            _ => {
-                let is_call = ahead.peek()?.is_punct(b'(');
-                let name = name::decode(lexer.text(), token, context.dialect.charset);
-                if !is_call && name.is_none_or(|name| context.has_column(&name)) {
-                    return refused(
-                        "an expression as id, in a statement whose values name a column; write the value itself",
-                    );
+impl Evaluated<'_> {
+    /// Whether the server can evaluate the id first.
+    fn check_id(&self) -> Planning<()> {
+        let (context, column) = (self.context, self.context.target.id_column());
+        let is_integer = context.id_column()?.is_some_and(|id| id.data_type.ends_with("int"));
+        if !is_integer || context.only_literals {
+            return refused(format!(
+                "the value for {column} in row {} does not show whether it is NULL or zero; write an integer or NULL, or leave \
+                 {column} out",
+                self.row
+            ));
+        }
+        Ok(())
+    }
+
+    /// Values must be what they are in the table itself. The stage has other columns, and other defaults
+    /// where these are computed. Within a query names are its tables' first.
+    fn check_values(&self, lexer: &Lexer<'_>, span: Span, default_ids: &[Span]) -> Planning<()> {
+        let mut ahead = lexer.over(span);
+        let mut before: Option<Token> = None;
+        // Of each open parenthesis, whether it holds a query.
+        let mut open: Vec<bool> = Vec::new();
+        loop {
+            let token = ahead.next()?;
+            match token.kind {
+                TokenKind::End => return Ok(()),
+                TokenKind::Punct(b'(') => {
+                    let first = ahead.peek()?;
+                    let in_query = open.last() == Some(&true);
+                    open.push(in_query || ahead.is_any_word(first, &["SELECT", "WITH", "TABLE", "VALUES"]));
+                }
+                TokenKind::Punct(b')') => {
+                    open.pop();
+                }
+                _ if open.last() == Some(&true) || before.is_some_and(|before| before.is_punct(b'@')) => {}
+                _ if !name::is_name(token) => {}
+                _ if default_ids.binary_search_by_key(&token.span.start, |id| id.start).is_ok() => {}
+                _ if ahead.is_word(token, "DEFAULT") => return self.refused_default(token),
+                _ => {
+                    let is_call = ahead.peek()?.is_punct(b'(');
+                    let name = name::decode(lexer.text(), token, self.context.dialect.charset);
+                    if !is_call && name.is_none_or(|name| self.context.has_column(&name)) {
+                        return self
+                            .refused("a value of the statement names a column; write the value itself");
+                    }
                 }
             }
+            before = Some(token);
         }
-        before = Some(token);
     }
-}
 
-fn check_tail(context: &Context<'_>, body: &Body) -> Planning<()> {
-    let column = context.target.id_column();
-    if body.tail.alias.is_some() {
-        return refused(format!("an expression for {column}, and a row alias; write VALUES(column)"));
+    /// DEFAULT that is none of [`default_ids`].
+    fn refused_default<T>(&self, default: Token) -> Planning<T> {
+        let is_in = |id: Span| id.range().contains(&(default.span.start as usize));
+        let id_of = match &self.body.form {
+            Form::Values(rows) => {
+                (1..).zip(rows).find(|(_, row)| is_in(row.id)).map(|(nr, row)| (nr, row.class))
+            }
+            Form::Set(set) => Some((1, set.class)).filter(|_| is_in(set.id)),
+        };
+        match id_of {
+            None => {
+                self.refused("another column has DEFAULT; leave that column out, in a separate statement")
+            }
+            Some((row, IdValue::Default)) => self.refused(&format!(
+                "that of row {row} is DEFAULT; write NULL in row {row}, or 0 under NO_AUTO_VALUE_ON_ZERO"
+            )),
+            Some((row, _)) => refused(format!(
+                "the id of row {row} has DEFAULT in parentheses or within an expression; write DEFAULT by itself, or the value"
+            )),
+        }
     }
-    let odku = body.tail.odku;
-    if body.traits.sets_last_id
-        || odku.is_some_and(|odku| {
-            odku.assigns_id != AssignsId::No || odku.traits.sets_last_id || odku.calls_last_id
-        })
-    {
-        return refused(format!(
-            "an expression for {column}, in a statement that sets LAST_INSERT_ID(expr) or updates {column}; leave that out"
-        ));
+
+    fn check_tail(&self) -> Planning<()> {
+        let (tail, column) = (&self.body.tail, self.context.target.id_column());
+        if tail.alias.is_some() {
+            return self.refused("the statement has a row alias; write VALUES(column) in place of the alias");
+        }
+        let odku = tail.odku;
+        let sets = |odku: &Odku| odku.traits.sets_last_id || odku.calls_last_id;
+        if self.body.traits.sets_last_id || odku.as_ref().is_some_and(sets) {
+            return self.refused("the statement has LAST_INSERT_ID(expr); leave LAST_INSERT_ID(expr) out");
+        }
+        if odku.is_some_and(|odku| odku.assigns_id != AssignsId::No) {
+            return self.refused(&format!(
+                "ON DUPLICATE KEY UPDATE assigns {column}; leave {column} out of the assignments"
+            ));
+        }
+        Ok(())
     }
-    Ok(())
 }

@@ -49,7 +49,7 @@ impl Around {
         if self.settings.sql_mode != ModeSetting::Session && context.protocol == Protocol::Prepare {
             // The session's state would have to be read again after each execution.
             return Err(Stop::Refused(
-                "a prepared statement sets sql_mode for itself; set it for the session, or send the statement as text"
+                "SET STATEMENT sets sql_mode for a prepared statement; set sql_mode for the session, or send the statement as text"
                     .to_owned(),
             ));
         }
@@ -73,8 +73,8 @@ impl Around {
                 Ok((under_other, _)) if under_other.writes_as(&plan) => {}
                 _ => {
                     return Err(Stop::Refused(
-                        "whether zero is an id depends on a sql_mode that is set for this statement only; write NULL for \
-                         the id, or set sql_mode for the session"
+                        "the statement sets a sql_mode that its text does not show, and this sql_mode decides whether zero or DEFAULT is \
+                         an id; write NULL for the id, or set sql_mode for the session"
                             .to_owned(),
                     ));
                 }
@@ -91,16 +91,22 @@ impl Around {
     fn check_ids(self, plan: &InsertPlan) -> Result<(), Stop> {
         if self.settings.ids {
             return Err(Stop::Refused(
-                "a variable that says which id the server generates (insert_id, auto_increment_increment, ...) is set for \
-                 this statement; write the id itself, or leave the variable out"
+                "the statement sets a variable that decides which ids the server generates (insert_id, auto_increment_increment, \
+                 ...); write the id itself, or leave the variable out"
                     .to_owned(),
             ));
+        }
+        if let Some(stage) = plan.stage.as_ref().filter(|_| self.is_analyzed) {
+            return Err(Stop::Refused(format!(
+                "Rowstamp runs {} as several statements, which ANALYZE cannot measure; run the statement without ANALYZE",
+                stage.kind.name()
+            )));
         }
         if self.is_analyzed && !matches!(plan.style, Style::Wrapped | Style::OdkuOne) {
             // Its answer has no OK packet, so nothing would tell the client the id.
             return Err(Stop::Refused(
-                "ANALYZE of an INSERT with IGNORE, ON DUPLICATE KEY UPDATE, LAST_INSERT_ID() or a placeholder for the id; \
-                 leave these out, or EXPLAIN it"
+                "Rowstamp cannot run ANALYZE of an INSERT with IGNORE, ON DUPLICATE KEY UPDATE, LAST_INSERT_ID() or a placeholder for the id; \
+                 leave these out, or write EXPLAIN in place of ANALYZE"
                     .to_owned(),
             ));
         }
@@ -118,8 +124,8 @@ impl Around {
             HintedVariables::Ids => self.settings.ids = true,
             HintedVariables::Unclear => {
                 return Err(Stop::Refused(
-                    "a quote in its optimizer hint is not closed, so where the hint ends is not certain; write the hint \
-                     without it"
+                    "the optimizer hint has a quote that is not closed, and Rowstamp cannot see where the hint ends; write the \
+                     hint without the quote"
                         .to_owned(),
                 ));
             }
@@ -135,12 +141,12 @@ impl Walk<'_> {
         // Only what converts a query's values does not depend on what the session's mode is.
         let is_query = plan.stage.as_ref().is_some_and(|stage| stage.kind == Kind::Query);
         if settings.sql_mode != ModeSetting::Session && !is_query {
-            return refused(
-                "SET STATEMENT sets sql_mode for LOAD, or for an INSERT with an expression as id; set it for the session",
-            );
+            let what = plan.stage.as_ref().map_or("this statement", |stage| stage.kind.name());
+            let why = format!("SET STATEMENT sets sql_mode for {what}; set sql_mode for the session");
+            return refused(plan.target.at(why));
         }
         match place.around.check_ids(plan) {
-            Err(Stop::Refused(why)) => refused(why),
+            Err(Stop::Refused(why)) => refused(plan.target.at(why)),
             _ => Ok(()),
         }
     }
@@ -159,7 +165,7 @@ impl Walk<'_> {
         };
         let context = self.insert_context(place.nth, &target, head, &table);
         let Ok(Some(why)) = insert::not_explained(lexer, &context) else { return Ok(()) };
-        refused(format!("no AUTO_INCREMENT, and EXPLAIN of {why}"))
+        refused(target.at(format!("without AUTO_INCREMENT the server cannot explain {why}")))
     }
 
     /// The statement after ANALYZE or SET STATEMENT ... FOR.
@@ -175,7 +181,9 @@ impl Walk<'_> {
             return self.skip(lexer, place.start);
         }
         if depth > PREFIXES_MAX {
-            return refused("a statement within a statement within others; send it by itself");
+            return refused(format!(
+                "more than {PREFIXES_MAX} prefixes SET STATEMENT and ANALYZE; send the statement without them"
+            ));
         }
         self.at(lexer, Place { around: around(place.around), depth, ..place })
     }

@@ -7,8 +7,8 @@ use crate::rewrite::plan::refusal::Refusal;
 use crate::sql::lex::{Lexer, Span, TokenKind};
 
 /// Said of one that comes after another in what is not a packet.
-pub(super) const AFTER_OPAQUE: &str =
-    "it follows a statement that may change how it is read; send them in packets of their own";
+pub(super) const AFTER_OPAQUE: &str = "this statement follows, in the same packet, a statement that can change the table, the database, \
+                                       sql_mode or the character set; send this statement separately";
 
 impl Walk<'_> {
     /// What stands before the present statement is answered before this one is planned. `why` is

@@ -17,6 +17,7 @@ use crate::rewrite::plan::effects::Effects;
 use crate::rewrite::plan::prepared_names::{
     Database, NamedChange, NamedStatement, Value, question, question_at_execute,
 };
+use crate::rewrite::plan::target::Target;
 use crate::rewrite::plan::{Need, PlanContext, Planned, Protocol, Unreadable};
 use crate::rewrite::splice::{needs_blank, put_fixed};
 use crate::sql::dialect::{ClientCharset, Dialect, SqlMode};
@@ -46,7 +47,7 @@ impl Walk<'_> {
         }
         if self.protocol == Protocol::Prepare {
             // Neither server prepares these (1295).
-            return Err(Box::new(self.unreadable(place.start, "it is prepared within a prepared statement")));
+            return Err(Box::new(self.unreadable(place.start, "PREPARE or EXECUTE in a prepared statement")));
         }
         match dynamic {
             Dynamic::Prepare { name, source } => {
@@ -103,13 +104,14 @@ impl Walk<'_> {
                     Value::Failed(error) if is_syntax_error(&error) => Ok(None),
                     Value::Failed(error) => Err(Box::new(Planned::Fails(error))),
                     Value::NotAsked | Value::Unknown => refused(
-                        "the text that PREPARE or EXECUTE IMMEDIATE would run is too long to be asked for; prepare it in the driver",
+                        "the text for PREPARE or EXECUTE IMMEDIATE is longer than 1,000,000 bytes, or cannot be read; prepare the \
+                         statement in the driver",
                     ),
                 }
             }
             Source::Unseen => refused(
-                "cannot see the text that PREPARE or EXECUTE IMMEDIATE would run; write it as a string, or set a user's variable \
-                 to it first",
+                "cannot see the text for PREPARE or EXECUTE IMMEDIATE; write the text as a string, or set a user's variable to the \
+                 text first",
             ),
         }
     }
@@ -149,7 +151,10 @@ impl Walk<'_> {
             if let Some((_, text)) = self.assigned.iter().rev().find(|(assigned, _)| *assigned == name) {
                 return Ok(Value::Text(text.clone()));
             }
-            return self.cut("a user's variable in PREPARE or EXECUTE after another statement");
+            return self.cut(
+                "PREPARE or EXECUTE reads a user's variable after another statement of the packet; send PREPARE or EXECUTE \
+                 separately",
+            );
         }
         let question = question(span.of(lexer.text()));
         match self.context.session.value(&question) {
@@ -165,7 +170,7 @@ impl Walk<'_> {
             ModeSetting::Known(sql_mode) => dialect.sql_mode = sql_mode,
             ModeSetting::Unknown if may_insert(&text.bytes) => {
                 return refused(
-                    "how its text is read depends on a sql_mode that it does not show; set it for the session",
+                    "SET STATEMENT sets a sql_mode that the text does not show; set sql_mode for the session",
                 );
             }
             ModeSetting::Session | ModeSetting::Unknown => {}
@@ -187,7 +192,9 @@ impl Walk<'_> {
         database: &Database,
         place: Place,
     ) -> Result<Inner, Halt> {
-        let Some(mut lexer) = Lexer::new(text, dialect) else { return refused("a text of 4 GiB; send less") };
+        let Some(mut lexer) = Lexer::new(text, dialect) else {
+            return refused("the text has 4 GiB or more; send less");
+        };
         let context = PlanContext { dialect: &dialect, ..*self.context };
         let mut walk = Walk {
             schema: match database {
@@ -257,7 +264,7 @@ impl Walk<'_> {
                 let pieces = insert.pieces().map_err(|refusal| Box::new(Planned::Refused(refusal)))?;
                 let pieces =
                     pieces.into_iter().map(|(edit, piece)| Edit { piece: Piece::Text(piece.into()), ..edit });
-                insert.edits = self.within(text, pieces.collect())?;
+                insert.edits = self.within(&insert.target, text, pieces.collect())?;
                 self.settled.clear();
                 insert.ids = 0;
                 insert.explicit = Vec::new();
@@ -272,7 +279,7 @@ impl Walk<'_> {
     }
 
     /// Edits of a text as edits of the packet.
-    fn within(&self, text: &Text<'_>, edits: Vec<Edit>) -> Result<Vec<Edit>, Halt> {
+    fn within(&self, target: &Target, text: &Text<'_>, edits: Vec<Edit>) -> Result<Vec<Edit>, Halt> {
         let sql_mode = self.dialect.sql_mode;
         match text.place {
             TextPlace::Literal(literal) => {
@@ -293,9 +300,9 @@ impl Walk<'_> {
             }
             TextPlace::Evaluated(span) => {
                 if !dynamic::may_be_written(&text.bytes, self.dialect.charset) {
-                    return refused(
-                        "the text in a user's variable cannot be written in this character set; connect with utf8mb4",
-                    );
+                    return refused(target.at(
+                        "the client's character set cannot write the text of the user's variable; connect with utf8mb4",
+                    ));
                 }
                 Ok(quoted(span, &text.bytes, edits, sql_mode))
             }
@@ -332,7 +339,7 @@ impl Walk<'_> {
             };
             Edit { piece, ..edit.clone() }
         });
-        let mut edits = self.within(text, edits.collect())?;
+        let mut edits = self.within(&insert.target, text, edits.collect())?;
         if using.args.len() == insert.params as usize {
             let taking = self.bind(lexer, &mut insert, using, place)?;
             let rows = edits.iter().filter_map(|edit| match edit.piece {

@@ -1,10 +1,11 @@
 //! EXECUTE: the statement that was prepared is planned again, and its ids are bound after USING.
 
 use super::{Halt, Place, Walk, refused};
-use crate::rewrite::packet::inner::{Inner, Order, check_around, prepared, taken_edits};
+use crate::rewrite::packet::inner::{Inner, Order, check_around, prepared, taken_edits, too_many_params};
 use crate::rewrite::plan::edit::{Edit, Id, IdForm, Piece};
 use crate::rewrite::plan::prepared_names::{Known, NamedChange, NamedStatement, Value};
 use crate::rewrite::plan::prepared_text::PreparedText;
+use crate::rewrite::plan::refusal::Refusal;
 use crate::rewrite::plan::{InsertPlan, LastId, Planned};
 use crate::rules::model::Explicit;
 use crate::sql::dialect::{Dialect, SqlMode};
@@ -46,8 +47,7 @@ impl Walk<'_> {
         using: &Using,
         place: Place,
     ) -> Result<(), Halt> {
-        let changed = "what was prepared is another statement now (its table, its columns, sql_mode or a temporary table has \
-                       changed); PREPARE it again";
+        let changed = "the table, its columns, sql_mode or a temporary table has changed since PREPARE; PREPARE the statement again";
         let (statement, is_certain) = match self.known(name) {
             // The server's own error, 1243, or a routine's statement, whose INSERTs are the
             // routine's.
@@ -58,7 +58,7 @@ impl Walk<'_> {
             }
             Known::Lost => {
                 return refused(
-                    "it was prepared in a packet that failed half-way, or before its table had a rule; PREPARE it again",
+                    "the statement was prepared in a packet that failed half-way, or before its table had a rule; PREPARE the statement again",
                 );
             }
             Known::Is(statement) => (statement, true),
@@ -77,29 +77,29 @@ impl Walk<'_> {
                 self.effects.routine |= !is_certain;
                 return Ok(());
             }
-            Inner::Fills(_) if !is_certain => {
-                return refused(
-                    "a routine ran since this was prepared, and may have prepared another statement by that name; PREPARE it \
-                     again",
-                );
+            Inner::Fills(insert) if !is_certain => {
+                return refused(insert.target.at(
+                    "a routine has run since PREPARE, and may have prepared another statement of the same name; PREPARE the \
+                     statement again",
+                ));
             }
             Inner::Fills(insert) => insert,
         };
         check_around(&insert, place)?;
         if insert.stage.is_some() != statement.is_staged {
-            return refused(changed);
+            return refused(insert.target.at(changed));
         }
         if statement.is_staged {
             return self.execute_staged(lexer, &statement, *insert, using, place);
         }
         let now = prepared(&insert, &statement.source)?;
         if statement.sent.as_ref() != Some(&now) {
-            return refused(changed);
+            return refused(insert.target.at(changed));
         }
         let client_params = usize::from(now.client_params);
         if using.args.len() != client_params {
             if using.args.len() == client_params + now.hidden.len() {
-                return refused("EXECUTE has more parameters than its statement");
+                return refused(insert.target.at(too_many_params(client_params)));
             }
             // The server's own error, 1210.
             return Ok(());
@@ -123,7 +123,7 @@ impl Walk<'_> {
             ModeSetting::Known(sql_mode) => sql_mode,
             ModeSetting::Unknown if statement.sent.is_some() || statement.is_staged => {
                 return refused(
-                    "SET STATEMENT sets sql_mode to what the text does not show; set it for the session",
+                    "SET STATEMENT sets a sql_mode that the text does not show; set sql_mode for the session",
                 );
             }
             ModeSetting::Session | ModeSetting::Unknown => self.dialect.sql_mode,
@@ -151,12 +151,17 @@ impl Walk<'_> {
         for param in std::mem::take(&mut insert.id_params) {
             let Some(&arg) = using.args.get(usize::from(param.index)) else { continue };
             let value = self.bound(lexer, arg, zero_is_value, place)?;
+            let value = value.map_err(|why| {
+                let why = format!("parameter {} of EXECUTE is the id, and {why}", param.index + 1);
+                Box::new(Planned::Refused(Refusal::new(insert.target.at(why))))
+            })?;
             match value {
                 Some(_) if insert.target.rule.explicit == Explicit::Reject => {
-                    return refused(format!(
-                        "the rule rejects values written for {}; bind NULL to it",
-                        insert.target.rule.column
-                    ));
+                    return refused(insert.target.at(format!(
+                        "parameter {} of EXECUTE is a value for {}, which the table's rule rejects; bind NULL",
+                        param.index + 1,
+                        insert.target.id_column()
+                    )));
                 }
                 Some(value) => insert.explicit.push(value),
                 None => {
@@ -169,27 +174,23 @@ impl Walk<'_> {
             }
         }
         match insert.too_many_rows(insert.rows, insert.ids) {
-            Some(why) => refused(why),
+            Some(why) => refused(insert.target.at(why)),
             None => Ok(taking),
         }
     }
 
-    /// What is bound to the id; `None`: it takes one.
+    /// What is bound to the id; `None`: it takes one. Or why that is not known, and what to bind instead.
     fn bound(
         &self,
         lexer: &Lexer<'_>,
         arg: Span,
         zero_is_value: bool,
         place: Place,
-    ) -> Result<Option<i128>, Halt> {
-        let doubt = || {
-            refused(
-                "what is bound to the id is neither NULL nor an integer; bind a user's variable that is one of them",
-            )
-        };
+    ) -> Result<Result<Option<i128>, &'static str>, Halt> {
+        let doubt = || Ok(Err("neither NULL nor an integer; bind a user's variable that is one of them"));
         let value = if dynamic::is_variable(lexer, arg) {
             match self.value(lexer, arg, place)? {
-                Value::Null => return Ok(None),
+                Value::Null => return Ok(Ok(None)),
                 Value::Text(text) => text.trim().parse().ok(),
                 Value::Failed(error) => return Err(Box::new(Planned::Fails(error))),
                 Value::NotAsked | Value::Unknown => None,
@@ -197,8 +198,8 @@ impl Walk<'_> {
         } else {
             let Ok(classified) = value::of_span(lexer, arg, "", 0) else { return doubt() };
             match classified.value {
-                IdValue::Null => return Ok(None),
-                IdValue::Default if !zero_is_value => return Ok(None),
+                IdValue::Null => return Ok(Ok(None)),
+                IdValue::Default if !zero_is_value => return Ok(Ok(None)),
                 IdValue::Zero => Some(0),
                 IdValue::Integer => classified.integer,
                 _ => None,
@@ -206,8 +207,8 @@ impl Walk<'_> {
         };
         match value {
             None => doubt(),
-            Some(0) if !zero_is_value => Ok(None),
-            Some(value) => Ok(Some(value)),
+            Some(0) if !zero_is_value => Ok(Ok(None)),
+            Some(value) => Ok(Ok(Some(value))),
         }
     }
 
@@ -216,18 +217,20 @@ impl Walk<'_> {
         let lower = source.to_ascii_lowercase();
         let reads_last = [&b"row_count"[..], b"found_rows", b"warning_count", b"error_count"];
         if reads_last.iter().any(|word| memchr::memmem::find(&lower, word).is_some()) {
-            return refused(
-                "EXECUTE of an INSERT that reads what the statement before it left (ROW_COUNT(), FOUND_ROWS(), ...); read that \
-                 into a variable first",
-            );
+            return refused(insert.target.at(
+                "Rowstamp cannot EXECUTE an INSERT that reads ROW_COUNT(), FOUND_ROWS() or a count of warnings or errors; read the count into a \
+                 variable first",
+            ));
         }
         if insert.edits.len() > VARIABLES_MAX {
-            return refused("EXECUTE of an INSERT of more than 10,000 rows; insert fewer at a time");
+            let why = "Rowstamp cannot EXECUTE an INSERT of more than 10,000 rows; insert fewer at a time";
+            return refused(insert.target.at(why));
         }
         for edit in &mut insert.edits {
             if let Piece::Id(id) = &mut edit.piece {
                 if id.form == IdForm::Warned {
-                    return refused("EXECUTE of an INSERT with text that is no number as id; write NULL");
+                    let why = format!("the id of row {} is a text that is no number; write NULL", id.row + 1);
+                    return refused(insert.target.at(why));
                 }
                 id.form = IdForm::Variable;
             }

@@ -1,5 +1,7 @@
 //! A statement within a statement: what it comes to, and where its ids go.
 
+use std::fmt::Display;
+
 use super::{Halt, Place, refused};
 use crate::rewrite::packet::hiding::Hidden;
 use crate::rewrite::plan::edit::{Edit, Id, IdForm, Piece};
@@ -27,12 +29,17 @@ pub(super) enum Inner {
 pub(super) fn check_around(insert: &InsertPlan, place: Place) -> Result<(), Halt> {
     if place.around.settings.ids && (insert.ids > 0 || !insert.id_params.is_empty() || insert.stage.is_some())
     {
-        return refused(
-            "a variable that says which id the server generates is set for this statement; write the id itself, or leave the \
-             variable out",
-        );
+        return refused(insert.target.at(
+            "SET STATEMENT sets a variable that decides which ids the server generates (insert_id, auto_increment_increment, ...); \
+             write the id itself, or leave the variable out",
+        ));
     }
     Ok(())
+}
+
+/// Why EXECUTE cannot bind one parameter more than its statement has: the server has one more.
+pub(super) fn too_many_params(params: impl Display) -> String {
+    format!("EXECUTE binds more parameters than its statement has; bind {params}")
 }
 
 /// The plan's text as it is prepared.

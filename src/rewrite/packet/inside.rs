@@ -47,7 +47,9 @@ impl Walk<'_> {
             return Ok(Inside { keeps_session: false, takes_rest });
         }
         match kind {
-            Statement::Load(None) => refused("LOAD into a table whose name cannot be read; name it plainly"),
+            Statement::Load(None) => {
+                refused("cannot read the table's name in LOAD; write only the name after INTO TABLE")
+            }
             &Statement::Load(Some(path)) => {
                 self.load(lexer, path, before.position(), place)?;
                 Ok(Inside { keeps_session: true, takes_rest: false })
@@ -56,9 +58,8 @@ impl Walk<'_> {
             _ => {
                 let rest = self.text.get(before.position() as usize..).unwrap_or_default();
                 if may_insert(rest) {
-                    return Err(Box::new(
-                        self.unreadable(before.position(), "how its statement begins is not known"),
-                    ));
+                    let what = "a beginning that Rowstamp does not know";
+                    return Err(Box::new(self.unreadable(before.position(), what)));
                 }
                 Ok(Inside { keeps_session: false, takes_rest: false })
             }
@@ -73,7 +74,7 @@ impl Walk<'_> {
             Resolved::NotRuled | Resolved::Hidden | Resolved::Missing => return Ok(()),
         };
         let Some(table) = name::decode(self.text, path.last, self.dialect.charset) else {
-            return refused("LOAD into a table whose name cannot be read; connect with utf8mb4");
+            return refused(target.at("cannot read the table's name in LOAD; connect with utf8mb4"));
         };
         let head = Head { verb: Verb::Insert, ignore: false, table: path };
         let context = self.insert_context(place.nth, &target, head, &table);
@@ -85,18 +86,22 @@ impl Walk<'_> {
                     stage.put_before(Span { start: place.start, end: start }.of(self.text));
                 }
                 if semicolon && !self.several && !is_end(&mut ahead) {
-                    return Err(Box::new(self.unreadable(place.start, "something follows its semicolon")));
+                    let what = "text after the semicolon";
+                    return Err(Box::new(self.unreadable_into(&target, place.start, what)));
                 }
                 self.alone(ahead.position())?;
                 self.add(plan, place.start, ahead.position())
             }
-            Err(stop) => Err(Box::new(self.stopped(stop, path, place.start))),
+            Err(stop) => Err(Box::new(self.stopped(stop, &target, path, place.start))),
         }
     }
 
-    fn refuse_ruled(&self, text: &[u8], table: Path, what: &str) -> Result<(), Halt> {
+    /// Of an INSERT in a compound statement.
+    fn refuse_ruled(&self, text: &[u8], table: Path) -> Result<(), Halt> {
         match self.lookup(text, table)? {
-            Resolved::Ruled(_) => refused(what),
+            Resolved::Ruled(target) => refused(target.at(
+                "a compound statement inserts into this table, and Rowstamp does not know how often; send its statements one by one",
+            )),
             Resolved::ServerFirst(why) => refused(why),
             _ => Ok(()),
         }
@@ -104,8 +109,8 @@ impl Walk<'_> {
 
     /// A compound statement: every INSERT and its like in the rest of the packet counts as its own.
     fn compound(&self, before: &Lexer<'_>) -> Result<Inside, Halt> {
-        let what = "a compound statement with an INSERT into a ruled table, or with LOAD, PREPARE or EXECUTE: how often that runs is not \
-                    known; send its statements one by one";
+        let what = "a compound statement has an INSERT, LOAD, PREPARE or EXECUTE, and Rowstamp does not know into which tables or how \
+                    often; send its statements one by one";
         let mut lexer = before.clone();
         loop {
             let Ok(token) = lexer.next() else { return refused(what) };
@@ -127,7 +132,7 @@ impl Walk<'_> {
                 continue;
             }
             match Head::parse(&mut ahead, verb) {
-                Ok(Some(head)) => self.refuse_ruled(lexer.text(), head.table, what)?,
+                Ok(Some(head)) => self.refuse_ruled(lexer.text(), head.table)?,
                 _ => return refused(what),
             }
         }

@@ -5,7 +5,9 @@
 //! nothing. So an EXECUTE that we do not see (a routine's) fails with 1210.
 
 use super::dynamic::{Text, TextPlace};
-use super::{Halt, Place, Walk, refused};
+use super::{Halt, Place, Walk, refused, unread};
+use crate::rewrite::insert::at_byte;
+use crate::rewrite::packet::inner::too_many_params;
 use crate::rewrite::plan::edit::{Edit, Piece};
 use crate::rewrite::plan::prepared_names::{Database, NamedStatement};
 use crate::rewrite::plan::stage::{Kind, Named};
@@ -80,14 +82,15 @@ impl Walk<'_> {
             && statement.database != Database::Unknown
             && statement.collation == self.collation()?;
         if !is_as_then {
-            return refused(
-                "the default database, sql_mode, character set or collation has changed since the INSERT ... SELECT was prepared; \
-                 PREPARE it again",
-            );
+            let what = insert.stage.as_ref().map_or("the statement", |stage| stage.kind.name());
+            return refused(insert.target.at(format!(
+                "the default database, sql_mode, character set or collation has changed since PREPARE of {what}; PREPARE the \
+                 statement again"
+            )));
         }
         match using.args.len().checked_sub(insert.params as usize) {
             Some(0) => {}
-            Some(1) => return refused("EXECUTE has more parameters than its statement"),
+            Some(1) => return refused(insert.target.at(too_many_params(insert.params))),
             // The server's own error, 1210.
             _ => return Ok(()),
         }
@@ -106,9 +109,10 @@ impl Walk<'_> {
         end: u32,
     ) -> Result<(), Halt> {
         if place.depth > 0 {
-            return refused(
-                "SET STATEMENT ... FOR an EXECUTE of what takes several statements; set the variables for the session",
-            );
+            return refused(insert.target.at(
+                "SET STATEMENT is in front of an EXECUTE that Rowstamp runs as several statements; set the variables for the \
+                 session",
+            ));
         }
         self.named_alone(lexer)?;
         self.add(insert, place.start, end)
@@ -119,7 +123,7 @@ impl Walk<'_> {
         let mut after = lexer.clone();
         match after.skip_statement() {
             Ok(_) => self.alone(after.position()),
-            Err(odd) => refused(format!("{} cannot be read for certain (byte {})", odd.what, odd.at)),
+            Err(odd) => refused(unread(at_byte(odd))),
         }
     }
 
@@ -140,18 +144,19 @@ impl Walk<'_> {
             }
         };
         if !may_be_written {
-            return refused(
-                "a text within a statement cannot be written in this character set; connect with utf8mb4",
-            );
+            return refused(insert.target.at(
+                "the client's character set cannot write the text of PREPARE or EXECUTE IMMEDIATE; connect with utf8mb4",
+            ));
         }
         let Some(stage) = insert.stage.as_deref_mut() else { return Ok(()) };
         if matches!(stage.kind, Kind::Load { .. }) {
-            return refused("LOAD by way of PREPARE or EXECUTE IMMEDIATE; send it by itself");
+            let why = "Rowstamp cannot run LOAD by PREPARE or EXECUTE IMMEDIATE; send LOAD by itself";
+            return refused(insert.target.at(why));
         }
         if stage.has_later_params {
-            return refused(
-                "PREPARE of an INSERT ... SELECT with a placeholder after its query; prepare it in the driver",
-            );
+            return refused(insert.target.at(
+                "Rowstamp cannot PREPARE an INSERT ... SELECT with a placeholder after its query; prepare the statement in the driver",
+            ));
         }
         stage.named = Some(Named { text: text.bytes.as_ref().into(), args });
         Ok(())

@@ -114,6 +114,17 @@ pub enum Kind {
     },
 }
 
+impl Kind {
+    /// What a user calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Query => "INSERT ... SELECT",
+            Kind::Values => "an INSERT with an expression as id",
+            Kind::Load { .. } => "LOAD",
+        }
+    }
+}
+
 /// What keeps the stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Engine {

@@ -1,5 +1,6 @@
 //! The table that a statement inserts into.
 
+use std::fmt::Display;
 use std::sync::{Arc, OnceLock};
 
 use crate::ids::range::block::Spacing;
@@ -153,5 +154,11 @@ impl Target {
             Some(view) => (&view.schema, &view.name),
             None => (&self.rule.schema, &self.table),
         }
+    }
+
+    /// A refusal of a statement, with the table or view in front that it names.
+    pub fn at(&self, why: impl Display) -> String {
+        let (schema, name) = self.named();
+        format!("{schema}.{name}: {why}")
     }
 }

@@ -33,7 +33,7 @@ pub(super) fn compare(
         }
         // Another statement's text, in a string.
         (Statement::Execute { .. } | Statement::Prepare { .. }, _) => Ok(false),
-        _ => Err(Difference("a statement has changed that is no INSERT")),
+        _ => Err(Difference("a statement that is no INSERT has changed")),
     }
 }
 
@@ -69,7 +69,7 @@ impl Taking<'_> {
         take_from_alias(before, &mut after)?;
         self.take_from_update(before, &mut after)?;
         if self.nth != self.insert.ids {
-            return Err(Difference("it has more or fewer ids than rows that lack one"));
+            return Err(Difference("there are more or fewer ids than rows without an id"));
         }
         if *before != after {
             return Err(Difference("more than the id has changed"));
@@ -80,7 +80,7 @@ impl Taking<'_> {
     /// Whether the ids stand in a column that was added.
     fn take_from_rows(&mut self, before: &Insert, old: &[Row], new: &mut [Row]) -> Compared<bool> {
         if old.len() != new.len() {
-            return Err(Difference("it has become another number of rows"));
+            return Err(Difference("the number of rows has changed"));
         }
         let place = if before.columns.is_empty() {
             self.place_of_table().filter(|_| old.iter().any(|row| !row.content.is_empty()))
@@ -93,7 +93,7 @@ impl Taking<'_> {
                 let (old, new) = both.ok_or(Difference("a row is shorter than its id's place"))?;
                 self.value(old, new)?;
             } else {
-                let id = new.content.pop().ok_or(Difference("a row is without its id"))?;
+                let id = new.content.pop().ok_or(Difference("a row has no id"))?;
                 self.id(&id)?;
             }
         }
@@ -109,7 +109,7 @@ impl Taking<'_> {
             columns.clear();
             return Ok(());
         }
-        Err(Difference("the list of columns is not the table's"))
+        Err(Difference("the column list is not that of the table"))
     }
 
     fn take_from_assignments(&mut self, old: &[Assignment], new: &mut Vec<Assignment>) -> Compared<()> {
@@ -117,12 +117,12 @@ impl Taking<'_> {
         if let Some(place) = old.iter().position(is_id) {
             return match (old.get(place), new.get_mut(place)) {
                 (Some(old), Some(new)) => self.value(&old.value, &mut new.value),
-                _ => Err(Difference("the id's assignment is gone")),
+                _ => Err(Difference("the assignment of the id is missing")),
             };
         }
         match new.pop() {
             Some(last) if is_id(&last) => self.id(&last.value),
-            _ => Err(Difference("the id's assignment is not the last")),
+            _ => Err(Difference("the assignment of the id is not the last one")),
         }
     }
 
@@ -182,21 +182,23 @@ impl Taking<'_> {
         let nth = u64::from(self.nth);
         let is_wrapped = matches!(self.insert.style, Style::Wrapped | Style::OdkuOne);
         let id = match self.range {
-            Some(range) => range.nth(nth).ok_or(Difference("it has more ids than were taken"))?.to_string(),
+            Some(range) => {
+                range.nth(nth).ok_or(Difference("there are more ids than Rowstamp took"))?.to_string()
+            }
             None => "?".to_owned(),
         };
         let expected = if is_wrapped && nth == 0 {
             format!("LAST_INSERT_ID({id})")
         } else if is_wrapped && self.range.is_none() {
             let offset =
-                self.insert.target.spacing.offset(nth).ok_or(Difference("its ids lie too far apart"))?;
+                self.insert.target.spacing.offset(nth).ok_or(Difference("the ids are too far apart"))?;
             format!("LAST_INSERT_ID() + {offset}")
         } else {
             id
         };
         let is_it = value.to_string() == expected || self.is_warned(value);
         self.nth += 1;
-        if is_it { Ok(()) } else { Err(Difference("a row's id is not the next one")) }
+        if is_it { Ok(()) } else { Err(Difference("the id of a row is not the next one")) }
     }
 
     /// Whether it is written as text, of which the server warns as it would of what the client
@@ -220,9 +222,9 @@ fn take_from_alias(before: &Insert, after: &mut Insert) -> Compared<()> {
     if old.col_aliases == new.col_aliases {
         return Ok(());
     }
-    let names = new.col_aliases.as_mut().ok_or(Difference("the row alias is without its list"))?;
+    let names = new.col_aliases.as_mut().ok_or(Difference("the row alias has no column list"))?;
     if !names.pop().is_some_and(|name| name.value.starts_with("rowstamp_id")) {
-        return Err(Difference("the row alias names another column than the added one last"));
+        return Err(Difference("the last column of the row alias is not the added one"));
     }
     let own = || before.columns.iter().map(|column| column.0.last().and_then(|part| part.as_ident()));
     let has_list = old.col_aliases.as_ref().is_some_and(|names| !names.is_empty());

@@ -52,7 +52,7 @@ pub(super) fn patterns<'a>(rules: impl Iterator<Item = &'a Rule>) -> Vec<Finding
         };
         let count = rules.len();
         let text = format!(
-            "{whose} {count} patterns, and {PATTERNS_MAX} are the most; name tables exactly, or by wider patterns"
+            "{whose} {count} patterns, and {PATTERNS_MAX} is the maximum; write exact names, or wider patterns"
         );
         found.push(about(one_too_many, text));
     }
@@ -69,7 +69,7 @@ fn within_another(narrow: &Rule, rules: &[&Rule]) -> Option<Finding> {
     let Rule { schema, table, origin, .. } = rules.iter().find(covers)?;
     let of = if *schema == narrow.schema { String::new() } else { format!(" of {schema:?}") };
     let text = format!(
-        "all its tables are matched by {table:?}{of} ({origin}) too; only an exact name beats a pattern"
+        "all tables of this pattern match {table:?}{of} ({origin}) too, and only an exact name beats a pattern; remove one pattern"
     );
     Some(about(narrow, text))
 }
@@ -88,8 +88,8 @@ pub(super) fn kinds(link: &Link<'_>) -> Vec<Finding> {
         };
         let GeneratorSpec { name, origin, .. } = defined.iter().find(is_it)?;
         let text = format!(
-            "would give a table {name}, which is defined at {origin} and is of the other kind; give the table a rule of its own, or \
-             rename that generator"
+            "would give a table the generator {name}, which is defined at {origin} with the other kind; write a rule for that table \
+             alone, or rename the generator"
         );
         let key = join(&join("tables", &rule.table), "generator");
         Some(Finding::error(&rule.origin.file, Some(rule.origin.line), Some(&key), text))

@@ -70,14 +70,14 @@ fn generators() {
     check_generator(
         "start = 8\nstep = 10\noffset = 3\nmax = 12",
         &[
-            "error: a.toml:7: generators.ids.max: leaves no id: the first from start = 8 by step and offset is 13, above 12",
+            "error: a.toml:7: generators.ids.max: leaves no id: the first id by start = 8, step and offset is 13, above the last id, 12; correct start, step, offset or max",
         ],
     );
     check_generator(
         "start = 18446744073709551615\nstep = 2\noffset = 0",
         &[
-            "error: a.toml:4: generators.ids.start: leaves no id: the first from start = 18446744073709551615 by step and \
-           offset is 18446744073709551616, above 18446744073709551615",
+            "error: a.toml:4: generators.ids.start: leaves no id: the first id by start = 18446744073709551615, step and \
+           offset is 18446744073709551616, above the last id, 18446744073709551615; correct start, step, offset or max",
         ],
     );
     check_generator(
@@ -124,7 +124,7 @@ fn timestamp_generators() {
     }
     check_timestamp(
         "",
-        &["error: a.toml:2: generators.ids.layout: is missing; write, say, layout = \"snowflake\""],
+        &["error: a.toml:2: generators.ids.layout: is missing; write, for example, layout = \"snowflake\""],
     );
     check_timestamp(
         "layout = 'snowflak'",
@@ -137,14 +137,14 @@ fn timestamp_generators() {
     check_timestamp(
         "layout = 'js-safe'\nnode = 8",
         &[
-            "error: a.toml:5: generators.ids.node: 8 does not fit the layout's node of 3 bits; write a number up to 7, or give it \
-           more bits",
+            "error: a.toml:5: generators.ids.node: 8 does not fit into the layout's node with bits = 3; write a number up to 7, or \
+           give the node more bits",
         ],
     );
     check_timestamp(
         "layout = 'pd-tso'\nnode = 1",
         &[
-            "error: a.toml:5: generators.ids.node: 1 does not fit: the layout has no node, and only one proxy may use it; write 0, \
+            "error: a.toml:5: generators.ids.node: 1 does not fit: the layout has no node, so only one proxy may use it; write 0, \
            or a layout with a node",
         ],
     );
@@ -165,7 +165,7 @@ fn timestamp_generators() {
         "layout = 'leaf'\norder = 'global'",
         &[
             "error: a.toml:5: generators.ids.order: \"global\" is for sequences: ids of a timestamp generator ascend on each \
-           proxy, not over all of them; remove it",
+           proxy, not over all proxies; remove order",
         ],
     );
 }
@@ -239,7 +239,7 @@ fn layouts_of_ones_own() {
         check_layout(
             &format!("epoch = {epoch}, {FIELDS}"),
             &[
-                "error: a.toml:4: generators.ids.layout.epoch: is no time in UTC from 1970 on, to the microsecond: write, say, \
+                "error: a.toml:4: generators.ids.layout.epoch: is not a UTC time from 1970 on, with microseconds at most: write, for example, \
                \"2026-01-01T00:00:00Z\"",
             ],
         );
@@ -247,19 +247,19 @@ fn layouts_of_ones_own() {
     check_layout(
         FIELDS,
         &[
-            "error: a.toml:4: generators.ids.layout.epoch: is missing; write, say, epoch = \"2026-01-01T00:00:00Z\"",
+            "error: a.toml:4: generators.ids.layout.epoch: is missing; write, for example, epoch = \"2026-01-01T00:00:00Z\"",
         ],
     );
     check_layout(
         &format!("epoch = 0, tick = '1500ns', {FIELDS}"),
         &[
-            "error: a.toml:4: generators.ids.layout.tick: is no whole number of microseconds; write, say, \"1ms\"",
+            "error: a.toml:4: generators.ids.layout.tick: is not a whole number of microseconds; write, for example, \"1ms\"",
         ],
     );
     check_layout(
         &format!("epoch = 0, tick = '2m', {FIELDS}"),
         &[
-            "error: a.toml:4: generators.ids.layout.tick: a tick of 120000000 us is too long; 1m is the longest",
+            "error: a.toml:4: generators.ids.layout.tick: a tick of 120000000 us is too long; write at most \"1m\"",
         ],
     );
     let field =
@@ -268,21 +268,21 @@ fn layouts_of_ones_own() {
     for (written, expect) in [
         (
             "field = 'sequence', bits = 23",
-            "[0]: timestamp reaches up to 64 bits, and a signed BIGINT holds 63; take 1 off",
+            "[0]: timestamp makes the id 64 bits long, and a signed BIGINT holds 63; shorten the fields by 1",
         ),
         ("field = 'node', bits = 3", "... leaves"),
-        ("field = 'timestamp', bits = 3", "[0]: timestamp is there twice; leave one of them out"),
-        ("field = 'constant', bits = 3", "[1].value: is missing; write what the constant is"),
+        ("field = 'timestamp', bits = 3", "[0]: timestamp is there twice; remove one of them"),
+        ("field = 'constant', bits = 3", "[1].value: is missing; write the value of the constant"),
         (
             "field = 'node', bits = 3, value = 1",
             "[1].value: is a key of constants; remove it, or write field = \"constant\"",
         ),
         (
             "field = 'node', bits = 3, random_start = 1",
-            "[1].random_start: is a key of the sequence; remove it, or write it there",
+            "[1].random_start: is a key of the sequence field; remove it, or move it to that field",
         ),
         ("field = 'sequence', bits = 0", "[1].bits: 0 is out of range: write a number from 1 up to 63"),
-        ("field = 'sequence'", "[1].bits: is missing; write, say, bits = 41"),
+        ("field = 'sequence'", "[1].bits: is missing; write, for example, bits = 41"),
         (
             "field = 'sequense', bits = 12",
             "[1].field: \"sequense\" is unknown; did you mean \"sequence\"? Known: \"timestamp\", \"node\", \
@@ -303,7 +303,7 @@ fn layouts_of_ones_own() {
     check_layout(
         "epoch = 0, tick = '2ms', fields = [{ field = 'timestamp', bits = 41 }]",
         &[&at(
-            ": leaves 500 ids a second, and 1000 are the fewest; give the sequence more bits, or a shorter tick",
+            ": leaves too few ids: 500 a second, and 1000 is the minimum; give the sequence more bits, or write a shorter tick",
         )],
     );
 }
@@ -320,21 +320,17 @@ fn layouts_that_run_out_within_five_years() {
     let uid = "{ epoch = '2016-05-19T16:00:00Z', tick = '1s', fields = [{ field = 'timestamp', bits = 28 }, \
                { field = 'node', bits = 22 }, { field = 'sequence', bits = 13 }] }";
     assert_eq!(at("2019-11-20T13:24:16Z", uid), "");
-    let remedy =
-        "and a layout must last 5 years; write one of your own with a later epoch or a longer timestamp";
+    let remedy = "and a layout must last for 5 more years; write a layout of your own with a later epoch or a longer timestamp";
     let key = "a.toml:2: generators.ids.layout:";
     assert_eq!(
         at("2019-11-22T13:24:16Z", uid),
-        format!("{key} will run out on 2024-11-20T13:24:16.000Z, {remedy}")
+        format!("{key} will end on 2024-11-20T13:24:16.000Z, {remedy}")
     );
-    assert_eq!(
-        at("2026-01-01T00:00:00Z", uid),
-        format!("{key} ran out on 2024-11-20T13:24:16.000Z, {remedy}")
-    );
+    assert_eq!(at("2026-01-01T00:00:00Z", uid), format!("{key} ended on 2024-11-20T13:24:16.000Z, {remedy}"));
     assert_eq!(at("2026-01-01T00:00:00Z", "'snowflake'"), "");
     assert_eq!(
         at("2025-12-31T23:59:59Z", &format!("{{ epoch = 1767225600000, {FIELDS} }}")),
-        format!("{key} its epoch, 2026-01-01T00:00:00.000Z, is still to come; write one that has passed")
+        format!("{key} its epoch, 2026-01-01T00:00:00.000Z, is in the future; write an epoch in the past")
     );
 }
 
@@ -350,14 +346,14 @@ fn a_bad_generator_is_no_fault_of_its_tables() {
     );
     check(
         &[&shop("", "").replace("kind = 'sequence'", "")],
-        &["error: a.toml:2: generators.ids.kind: is missing; write, say, kind = \"sequence\""],
+        &["error: a.toml:2: generators.ids.kind: is missing; write, for example, kind = \"sequence\""],
     );
 }
 
 #[test]
 fn a_generator_that_calls_draw_from_needs_no_table() {
     let alone = |sql: &str| format!("schema = 's'\n[generators.g]\nkind = 'sequence'\n{sql}");
-    check(&[&alone("")], &["warning: a.toml:2: generators.g: no table draws from it"]);
+    check(&[&alone("")], &["warning: a.toml:2: generators.g: no table uses this generator"]);
     check(&[&alone("sql = true\n")], &[]);
 }
 
@@ -367,8 +363,8 @@ fn names_of_generators() {
     check(
         &[&text],
         &[
-            "error: a.toml:2: generators.\"a.b\": is no name for a generator; write up to 64 letters, digits, _ and -",
-            "warning: a.toml:2: generators.\"a.b\": no table draws from it",
+            "error: a.toml:2: generators.\"a.b\": is not a valid name of a generator; write up to 64 letters, digits, _ and -",
+            "warning: a.toml:2: generators.\"a.b\": no table uses this generator",
             "error: a.toml:7: tables.orders.generator: there is no generator a.b; define [generators.b] for it",
         ],
     );
@@ -394,14 +390,14 @@ fn tables() {
     );
     check_table(
         "[tables.'']\ncolumn = 'id'\ngenerator = 'ids'",
-        &["error: a.toml:8: tables.\"\": is no name of a table; write 1 to 64 characters"],
+        &["error: a.toml:8: tables.\"\": is not a valid name of a table; write 1 to 64 characters"],
     );
     check(
         &["schema = ''\n[tables.x]"],
         &[
             "error: a.toml:1: schema: must not be empty; write a value, or remove the key",
-            "error: a.toml:2: tables.x.column: is missing; write, say, column = \"id\"",
-            "error: a.toml:2: tables.x.generator: is missing; write, say, generator = \"orders\"",
+            "error: a.toml:2: tables.x.column: is missing; write, for example, column = \"id\"",
+            "error: a.toml:2: tables.x.generator: is missing; write, for example, generator = \"orders\"",
         ],
     );
 }
@@ -412,8 +408,8 @@ fn names_over_all_files() {
     check(
         &[&good, &good],
         &[
-            "error: b.toml:2: generators.ids: shop.ids is defined at a.toml:2 already; rename one of them, or remove it",
-            "error: b.toml:5: tables.orders: shop.orders has a rule at a.toml:5 already; keep one of them",
+            "error: b.toml:2: generators.ids: shop.ids is defined at a.toml:2 already; rename or remove one of them",
+            "error: b.toml:5: tables.orders: shop.orders has a rule at a.toml:5 already; keep one rule",
         ],
     );
     let crm = "schema = 'crm'\n[tables.x]\ncolumn = 'id'\ngenerator = 'shop.ids'";
@@ -430,6 +426,6 @@ fn names_over_all_files() {
     );
     check(
         &["schema = 'crm'\n[generators.g]\nkind = 'sequence'"],
-        &["warning: a.toml:2: generators.g: no table draws from it"],
+        &["warning: a.toml:2: generators.g: no table uses this generator"],
     );
 }

@@ -78,7 +78,7 @@ pub(super) async fn limited<T>(
 async fn highest(schema: &Schema, table: &TableFacts, rule: &Rule) -> Highest {
     let is_it = |name: &str| name.to_lowercase() == rule.column.to_lowercase();
     let Some(column) = table.column(is_it) else {
-        return Highest::Unread("there is no such column".to_owned());
+        return Highest::Unread("the table has no such column".to_owned());
     };
     let leads = |index: &Index| {
         index.is_ordered && index.columns.first().is_some_and(|first| first.as_deref().is_some_and(is_it))
@@ -86,7 +86,9 @@ async fn highest(schema: &Schema, table: &TableFacts, rule: &Rule) -> Highest {
     let is_indexed = table.indexes.iter().any(leads) && !holds_text(&column.shape.data_type);
     let rows = table.rows.unwrap_or(u64::MAX);
     if !is_indexed && rows > ROWS_SCANNED_MAX {
-        return Highest::Unread(format!("no index gives it, and some {rows} rows would have to be read"));
+        return Highest::Unread(format!(
+            "no index has it, and Rowstamp would have to read about {rows} rows"
+        ));
     }
     match schema.highest_id(&table.schema, &table.name, &column.shape.name, None).await {
         Ok(id) => Highest::Id(id),

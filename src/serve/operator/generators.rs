@@ -62,7 +62,9 @@ pub(super) fn rows(tables: &InForce, rates: &Rates) -> Vec<GeneratorRow> {
 fn why_none_is_open(tables: &InForce) -> Option<&'static str> {
     match () {
         () if tables.has_yielded() => Some("another process has taken over and issues its ids"),
-        () if tables.is_waiting() => Some("the store was not there when this proxy started, and is not yet"),
+        () if tables.is_waiting() => {
+            Some("the store did not answer when this proxy started, and does not answer yet")
+        }
         () => None,
     }
 }
@@ -127,36 +129,39 @@ pub(super) async fn raise(
         Some(Generator::Sequence(sequence)) => sequence,
         Some(Generator::Timestamp(_)) => {
             return Err(DeskError::Wrong(format!(
-                "{name} is of kind timestamp, whose bounds are times, not ids; `rowstamp store raise {name} --above-tables`"
+                "{name} is a timestamp generator: its bound is a time, not an id; use `rowstamp store raise {name} --above-tables`"
             )));
         }
         None => return Err(DeskError::Failed(not_open(tables, name))),
     };
     if to == 0 || to > ID_MAX + 1 {
-        return Err(DeskError::Wrong(format!("{to} is no bound; write 1 to {}", ID_MAX + 1)));
+        return Err(DeskError::Wrong(format!(
+            "{to} is not a bound; write a number from 1 to {}",
+            ID_MAX + 1
+        )));
     }
     let Stats { bound, max, .. } = sequence.stats();
     if to < bound {
         return Err(DeskError::Wrong(format!(
-            "{name} stands at {bound}, which is above {to}; a bound is never lowered, for ids would come twice"
+            "{name} is at {bound}, which is above {to}; a bound is never lowered, because ids would come twice"
         )));
     }
     if to > max {
         return Err(DeskError::Wrong(format!(
-            "{to} is above {max}, the last id of {name} by its max and its columns' types: none would be left, and a bound is \
+            "{to} is above {max}, the last id of {name} by its max and its columns' types; no id would be left, and a bound is \
              never lowered"
         )));
     }
     // What is reserved and issued lies below the bound, so it tells of the tables too.
     if let Some(far) = (Reach { bound, highest: None, max }).far(to).filter(|_| !is_meant) {
         return Err(DeskError::Wrong(format!(
-            "{name} is not raised: {far} (`rowstamp store lower`); if it is meant, RAISE GENERATOR {name} TO {to} YES"
+            "{name} is not raised: {far} (`rowstamp store lower`); to raise it all the same, write RAISE GENERATOR {name} TO {to} YES"
         )));
     }
     let raised = sequence.raise_floor_from(to - 1, DEADLINE).await;
     let from = raised.map_err(|error| DeskError::Failed(error.to_string()))?;
     let to = sequence.stats().bound;
-    tracing::warn!(generator = %name, from, to, "raised by an operator");
+    tracing::warn!(generator = %name, from, to, "an operator has raised the generator");
     Ok(Raised { generator: name.to_string(), from, to })
 }
 
@@ -164,8 +169,8 @@ fn not_open(tables: &InForce, name: &GeneratorName) -> String {
     match why_none_is_open(tables) {
         Some(why) => format!("{name} is not open: {why}"),
         None => format!(
-            "no rule that acts names {name}, so it is not open; `rowstamp store raise {name} --to ...` raises it in the store (an \
-             embedded one while no proxy runs)"
+            "no active rule names {name}, so the generator is not open; `rowstamp store raise {name} --to ...` raises it in the \
+             store (a store in a file: only while no proxy runs)"
         ),
     }
 }

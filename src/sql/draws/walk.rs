@@ -141,13 +141,13 @@ fn kind(lexer: &mut Lexer<'_>) -> Result<(Kind, bool, bool), Odd> {
             Statement::Routine => return Ok((Kind::Other("a routine"), false, true)),
             Statement::Compound => return Ok((Kind::Other("a compound statement"), false, true)),
             Statement::Set(_) => Kind::Once,
-            Statement::Ddl(_) => Kind::Other("DDL"),
+            Statement::Ddl(_) => Kind::Other("a DDL statement"),
             _ if word(&["SELECT"]) || first.is_punct(b'(') => Kind::Select,
             _ if word(&["DO", "CALL"]) => Kind::Once,
             _ if word(&["UPDATE"]) => Kind::Update,
-            _ if word(&["DELETE"]) => Kind::Other("DELETE, which compares each row with it"),
-            _ if word(&["WITH"]) => Kind::Other("WITH, whose queries may run several times"),
-            _ => Kind::Other("not one that it can stand in"),
+            _ if word(&["DELETE"]) => Kind::Other("a DELETE, which evaluates the call for each row"),
+            _ if word(&["WITH"]) => Kind::Other("a statement with WITH, whose queries may run several times"),
+            _ => Kind::Other("a statement of a kind that cannot draw ids"),
         };
         *lexer = before;
         return Ok((kind, is_explained, false));
@@ -156,7 +156,7 @@ fn kind(lexer: &mut Lexer<'_>) -> Result<(Kind, bool, bool), Odd> {
 
 /// After the verb, up to where the values begin.
 fn insert(lexer: &mut Lexer<'_>, verb: Verb) -> Result<Kind, Odd> {
-    let other = Ok(Kind::Other("not an INSERT that it can stand in"));
+    let other = Ok(Kind::Other("an INSERT of a form that cannot draw ids"));
     if Head::parse(lexer, verb)?.is_none() {
         return other;
     }
@@ -314,7 +314,7 @@ impl Walk {
                 None
             }
             (Kind::Insert { .. }, Part::OnDuplicate) => Some("ON DUPLICATE KEY UPDATE of several rows"),
-            (Kind::Insert { .. }, _) => Some("RETURNING, which answers for each row"),
+            (Kind::Insert { .. }, _) => Some("RETURNING, which is evaluated for each row"),
             (Kind::Update, Part::Assigned) if self.is_limited => None,
             (Kind::Update, Part::Assigned) => Some("an UPDATE without LIMIT 1"),
             (Kind::Update, _) => Some("the WHERE or ORDER BY of an UPDATE"),

@@ -126,7 +126,7 @@ impl Reader {
         let Some(name) = name::decode(lexer.text(), name, lexer.dialect().charset) else { return };
         if ["ROW_COUNT", "FOUND_ROWS"].iter().any(|function| name.eq_ignore_ascii_case(function)) {
             self.reads_last_result =
-                Some("ROW_COUNT() or FOUND_ROWS() in the query; put it into a variable first");
+                Some("the query reads ROW_COUNT() or FOUND_ROWS(); put the number into a variable first");
         }
     }
 
@@ -134,12 +134,13 @@ impl Reader {
         let is = |words: &[&str]| lexer.is_any_word(token, words);
         if self.in_variable {
             if is(&["WARNING_COUNT", "ERROR_COUNT"]) {
-                self.reads_last_result =
-                    Some("@@warning_count or @@error_count in the query; put it into a variable first");
+                self.reads_last_result = Some(
+                    "the query reads @@warning_count or @@error_count; put the number into a variable first",
+                );
             }
         } else if is(&["SQL_CALC_FOUND_ROWS"]) {
             self.reads_last_result =
-                Some("SQL_CALC_FOUND_ROWS in the query; count in a statement of its own");
+                Some("the query has SQL_CALC_FOUND_ROWS; count the rows in a separate statement");
         }
     }
 }

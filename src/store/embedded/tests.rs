@@ -47,7 +47,10 @@ fn a_second_opening_names_the_file_and_the_remedy() {
     let first = EmbeddedStore::open(&path).unwrap();
     let error = refusal(&path);
     assert_eq!(error, StoreError::InUse { path: path.clone() });
-    assert!(error.to_string().contains("s.redb is in use by another rowstamp: stop that one"), "{error}");
+    assert!(
+        error.to_string().contains("s.redb is in use by another Rowstamp process; stop that process"),
+        "{error}"
+    );
     drop(first);
     EmbeddedStore::open(&path).unwrap();
 }

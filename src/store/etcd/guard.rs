@@ -90,7 +90,7 @@ impl Inner {
                 Verdict::Foreign | Verdict::Lost(_) => return Err(self.taken(beside.holder)),
             }
         }
-        Err(self.keys.silent("this proxy's witness moves"))
+        Err(self.keys.silent("the witness record of this proxy keeps changing"))
     }
 
     /// The witness written again, by this process: from here on a copy from before is told from the store.
@@ -189,7 +189,7 @@ impl Inner {
             Err(error) => Err(error),
         };
         match judged {
-            Ok(_) => self.keys.silent("an operator has settled it meanwhile"),
+            Ok(_) => self.keys.silent("an operator has just settled the store"),
             Err(error) => error,
         }
     }
@@ -199,14 +199,14 @@ impl Inner {
             self.seen.fetch_max(revision, Ordering::AcqRel);
             return None;
         }
-        Some(format!("its revision is {revision}, it was {seen}"))
+        Some(format!("its revision fell from {seen} to {revision}"))
     }
 
     /// The store went back: nothing is written from here on, and all proxies are told. What cannot be told now is told
     /// when the watchdog finds it again.
     async fn raise_alarm(&self, witness: &Witness, reason: String) -> StoreError {
         let file = self.marks.path().display();
-        let reason = format!("{reason}, as {file} has it");
+        let reason = format!("{reason} (according to {file})");
         let record = SuspectRecord {
             v: FORMAT,
             by: self.name.clone(),
@@ -220,7 +220,7 @@ impl Inner {
             .when([Compare::version(suspect.clone(), CompareOp::Equal, 0)])
             .and_then([TxnOp::put(suspect, encode(&record), None)]);
         if let Err(refusal) = self.keys.members.tell(txn).await {
-            tracing::warn!(store = %self.keys.store, ?refusal, "the others could not be told that the store went back");
+            tracing::warn!(store = %self.keys.store, ?refusal, "could not tell the other proxies that the store has older data; trying again");
         }
         self.put_placeholder(witness).await;
         error
@@ -230,7 +230,7 @@ impl Inner {
     async fn put_placeholder(&self, witness: &Witness) {
         let own = Key::witness(&self.name);
         if let Err(error) = self.keys.write(&own, 0, &encode(&witness.placeholder())).await {
-            tracing::debug!(%error, "the witness that was lost is not put back yet");
+            tracing::debug!(%error, "could not write the lost witness record again yet");
         }
     }
 
@@ -251,7 +251,7 @@ impl Inner {
     pub(super) fn taken(&self, holder: Option<(u64, ProxyRecord)>) -> StoreError {
         let (address, since) = match holder {
             Some((_, holder)) => (holder.address, holder.since),
-            None => ("an address that is not known".to_owned(), "a while".to_owned()),
+            None => ("an unknown address".to_owned(), "an unknown time".to_owned()),
         };
         StoreError::NameTaken { name: self.name.clone(), address, since }
     }

@@ -53,9 +53,11 @@ impl MarksFile {
             OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(folder.join(LOCK));
         let lock = lock.map_err(failed)?;
         lock.try_lock().map_err(|error| match error {
-            TryLockError::WouldBlock => {
-                wrong(folder, "another rowstamp uses it".to_owned(), "give each proxy its own state.path")
-            }
+            TryLockError::WouldBlock => wrong(
+                folder,
+                "another Rowstamp process uses the folder".to_owned(),
+                "give each proxy its own state.path",
+            ),
             TryLockError::Error(error) => failed(error),
         })?;
         let path = folder.join(FILE);
@@ -77,14 +79,18 @@ impl MarksFile {
         let path = Arc::clone(&self.path);
         let saved = tokio::task::spawn_blocking(move || write(&path, &marks)).await;
         if let Err(error) = saved.map_err(io::Error::other).and_then(|saved| saved) {
-            tracing::warn!(file = %self.path.display(), %error, "marks of the store cannot be saved");
+            tracing::warn!(file = %self.path.display(), %error, "cannot save the revisions of etcd; this proxy may notice a restored copy later");
         }
     }
 }
 
 fn parse(path: &Path, json: &[u8]) -> Result<Marks> {
     let marks: Marks = serde_json::from_slice(json).map_err(|error| {
-        wrong(path, error.to_string(), "remove it if etcd was not put back from a copy since it was written")
+        wrong(
+            path,
+            error.to_string(),
+            "remove the file if etcd was not restored from a copy since the file was written",
+        )
     })?;
     if marks.v > FORMAT {
         return Err(StoreError::NewerFormat {
@@ -134,14 +140,14 @@ mod tests {
         };
         file.save(marks.clone()).await;
         let in_use = open("/rowstamp/", "p1").err().unwrap().to_string();
-        assert!(in_use.contains("another rowstamp uses it"), "{in_use}");
+        assert!(in_use.contains("another Rowstamp process uses the folder"), "{in_use}");
         drop(file);
         assert_eq!(open("/rowstamp/", "p1").unwrap().1, Some(marks));
         assert_eq!(open("/rowstamp/", "p2").unwrap().1, None);
         assert_eq!(open("/other/", "p1").unwrap().1, None);
         std::fs::write(folder.path().join(super::FILE), "{").unwrap();
         let damaged = open("/rowstamp/", "p1").err().unwrap().to_string();
-        assert!(damaged.contains("etcd.json") && damaged.contains("remove it"), "{damaged}");
+        assert!(damaged.contains("etcd.json") && damaged.contains("remove the file"), "{damaged}");
     }
 
     /// A child has our descriptors until it becomes another program.

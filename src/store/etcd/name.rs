@@ -107,7 +107,7 @@ impl Inner {
         let revoke = |client: Client| async move { client.lease_client().revoke(lease).await };
         if lease != 0 && tokio::time::timeout(RELEASE_DEADLINE, self.keys.members.ask(revoke)).await.is_err()
         {
-            tracing::debug!(lease, "the proxy's name stays taken until its lease runs out");
+            tracing::debug!(lease, "the proxy's name stays in use until its lease expires");
         }
     }
 }

@@ -235,12 +235,18 @@ async fn tls_and_passwords() {
             Err(error) => error.to_string(),
         };
         let text = refusal(with("rowstamp", "wrong", "/rowstamp")).await;
-        assert!(text.contains("refuses this Rowstamp") && text.contains("authentication failed"), "{text}");
+        assert!(
+            text.contains("refuses requests of Rowstamp") && text.contains("authentication failed"),
+            "{text}"
+        );
         let text = refusal(with("rowstamp", "Pass:word", "/elsewhere")).await;
-        assert!(text.contains("refuses this Rowstamp") && text.contains("permission denied"), "{text}");
+        assert!(
+            text.contains("refuses requests of Rowstamp") && text.contains("permission denied"),
+            "{text}"
+        );
         // Nobody at all, a server that is not who it should be, and no TLS.
         let nobody = EtcdSettings { account: None, ..with("", "", "/rowstamp") };
-        assert!(refusal(nobody).await.contains("refuses this Rowstamp"));
+        assert!(refusal(nobody).await.contains("refuses requests of Rowstamp"));
     }
 }
 

@@ -21,7 +21,7 @@ pub(super) fn start(inner: &Arc<Inner>) {
             if !end.is_panic() {
                 return; // The runtime ends.
             }
-            tracing::error!(error = %end, "the task that looks after etcd panicked; starting it again");
+            tracing::error!(error = %end, "the task that watches etcd panicked; starting it again");
         }
     });
 }
@@ -33,7 +33,7 @@ async fn run(inner: Weak<Inner>) {
         let Some(inner) = inner.upgrade() else { return };
         match inner.tend(name).await {
             Ok(now) => name = now,
-            Err(error) => tracing::debug!(%error, "etcd could not be looked after"),
+            Err(error) => tracing::debug!(%error, "could not check etcd"),
         }
     }
 }
@@ -48,7 +48,7 @@ impl Inner {
     async fn tend(&self, before: Name) -> Result<Name> {
         // The lease first: what follows may find that the store is suspected.
         if self.is_named() && !self.keep_name().await? {
-            tracing::warn!(name = %self.name, "the lease of this proxy's name has run out: taking it again");
+            tracing::warn!(name = %self.name, "the lease of this proxy's name has expired; taking the name again");
         }
         // A write under way looks by itself, and what it moves is not judged here meanwhile.
         let Ok(mut witness) = self.witness.try_lock() else { return Ok(before) };
@@ -69,7 +69,7 @@ impl Inner {
         match &beside.holder {
             Some((_, holder)) if holder.run == self.run => {
                 if before == Name::Another {
-                    tracing::info!(name = %self.name, "this proxy's name is its own again");
+                    tracing::info!(name = %self.name, "this proxy has its name again");
                 }
                 Ok(Name::Ours)
             }
@@ -78,7 +78,7 @@ impl Inner {
                     let (address, since) = (&holder.address, &holder.since);
                     tracing::error!(
                         name = %self.name, address, since,
-                        "another rowstamp has taken this proxy's name: ids come from what is reserved, then no more; give each its own proxy.name"
+                        "another Rowstamp process has taken this proxy's name: this proxy issues its reserved ids, then none; give each proxy its own proxy.name"
                     );
                 }
                 Ok(Name::Another)

@@ -74,7 +74,7 @@ impl Witness {
         let Some((revision, record)) = found else {
             return match self.revision {
                 0 => Verdict::Same,
-                _ => Verdict::Lost("this proxy's witness is gone".to_owned()),
+                _ => Verdict::Lost("the witness record of this proxy is missing".to_owned()),
             };
         };
         if record.raised > self.raised {
@@ -86,13 +86,13 @@ impl Witness {
         }
         if revision < self.revision {
             let was = self.revision;
-            return Verdict::Lost(format!("this proxy's witness has revision {revision}, it had {was}"));
+            return Verdict::Lost(format!("the witness record's revision fell from {was} to {revision}"));
         }
         if record.run != self.run {
             return Verdict::Foreign;
         }
         if record.count <= self.known {
-            return Verdict::Lost("an old write of this proxy's stands in place of its last one".to_owned());
+            return Verdict::Lost("an older write of this proxy is in place of its last one".to_owned());
         }
         self.adopt(revision, record.raised);
         Verdict::Moved
@@ -128,11 +128,11 @@ mod tests {
         check(Some(&(12, record("a", 3, 1))), "Moved", 12);
         check(Some(&(12, record("b", 3, 1))), "Foreign", 10);
         // Lost, whatever it says.
-        check(None, "gone", 10);
-        check(Some(&(9, record("a", 1, 1))), "revision 9, it had 10", 10);
-        check(Some(&(9, record("a", 0, 1))), "revision 9, it had 10", 10);
+        check(None, "missing", 10);
+        check(Some(&(9, record("a", 1, 1))), "fell from 10 to 9", 10);
+        check(Some(&(9, record("a", 0, 1))), "fell from 10 to 9", 10);
         // What we put in place of a lost one does not vouch for itself, though the store has grown.
-        check(Some(&(12, record("a", 0, 1))), "an old write", 10);
+        check(Some(&(12, record("a", 0, 1))), "an older write", 10);
         // Until an operator has raised the floors.
         check(Some(&(9, record("a", 0, 2))), "Moved", 9);
         check(Some(&(12, record("b", 0, 2))), "Moved", 12);

@@ -142,14 +142,14 @@ impl Connection {
         if writable.is_empty() {
             others.sort_unstable();
             return Err(self.away(format!(
-                "{}; bounds are kept on the primary alone, which can be written to and replicates from nobody",
+                "{}; the store needs a primary, which can be written to and replicates from no other server",
                 others.join(", ")
             )));
         }
         let seat = self.choose(writable, before, looked_at).await?;
         if self.at.swap(seat.nth, Ordering::AcqRel) != seat.nth && self.may_move() {
             let server = self.servers.get(seat.nth).map(|server| server.address.as_str());
-            tracing::info!(store = %self.name, server, "the primary that holds the store's table");
+            tracing::info!(store = %self.name, server, "this server is the primary that has the store's table");
         }
         Ok(seat)
     }
@@ -192,7 +192,7 @@ impl Connection {
             Choice::Wait(nth, rest) => {
                 let address = candidates.get(nth).map_or("", |one| one.address.as_str());
                 Err(self.away(format!(
-                    "{address} has just become the primary, and is used in {rest:.1?}, when every proxy has found it"
+                    "{address} has just become the primary; Rowstamp uses it in {rest:.1?}, when all proxies have found it"
                 )))
             }
             Choice::Nobody(reason) => Err(self.away(reason)),
@@ -217,7 +217,7 @@ impl Connection {
             Ok(()) if record.at == 0 => Ok(()),
             Ok(()) => {
                 tracing::warn!(store = %self.name, server = record.server, term = record.term, "another server is the primary now");
-                Err(self.away("its primary has just changed".to_owned()))
+                Err(self.away("another server has just become the primary".to_owned()))
             }
             Err(error) => Err(self.away(error.to_string())),
         }
@@ -237,7 +237,8 @@ impl Connection {
                 *slot = Some(seat);
             }
             if is_late {
-                return Err(self.away("it answered too late to be the primary for certain".to_owned()));
+                return Err(self
+                    .away("the server answered too late: another server may be the primary now".to_owned()));
             }
             answer.map_err(|error| self.away(error.to_string()))
         });
@@ -258,7 +259,7 @@ impl Connection {
             reason,
         };
         let Ok(mut slot) = timeout(CALL_DEADLINE, self.seat.lock()).await else {
-            return Err(self.away("it is busy with earlier calls".to_owned()));
+            return Err(self.away("the connection is busy with earlier calls".to_owned()));
         };
         let mut seat = match timeout(CALL_DEADLINE, self.take(&mut slot)).await {
             Ok(seat) => seat?,
@@ -275,9 +276,9 @@ impl Connection {
                 Ok(Some(rows))
             }
             Ok(Ok((_, Role::Writable))) => {
-                Err(unknown("it answered too late to be the primary for certain".to_owned()))
+                Err(unknown("the server answered too late: another server may be the primary now".to_owned()))
             }
-            Ok(Ok((_, role))) => Err(unknown(format!("its server {} now", role.as_str()))),
+            Ok(Ok((_, role))) => Err(unknown(format!("the server {} now", role.as_str()))),
             Ok(Err(mysql_async::Error::Server(error))) if READ_ONLY.contains(&error.code) => {
                 Err(self.away(error.to_string()))
             }
@@ -322,7 +323,7 @@ async fn connect(server: &Server) -> Result<Conn, String> {
     // Without autocommit reads would show old rows, and writes would wait for a COMMIT. A lock is waited for less long than
     // a call.
     let set = "SET autocommit = 1, lock_wait_timeout = 1, innodb_lock_wait_timeout = 1";
-    let mut reason = "no way to it is configured".to_owned();
+    let mut reason = "no connection to the server is configured".to_owned();
     for way in &server.ways {
         match Conn::new(way.clone()).await {
             Ok(mut conn) => match conn.query_drop(set).await {

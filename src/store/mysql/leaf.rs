@@ -74,7 +74,7 @@ impl Leaf {
         }
         let bound = wanted.bound;
         if expected.is_some_and(|Revision(max_id)| bound <= max_id) {
-            return Err(connection.away("leaf_alloc takes no ids back".to_owned()));
+            return Err(connection.away("unused ids cannot be returned to leaf_alloc".to_owned()));
         }
         let rows = if let Some(Revision(max_id)) = expected {
             let sql = format!("UPDATE {} SET max_id = ? WHERE biz_tag = ? AND max_id = ?", self.table);

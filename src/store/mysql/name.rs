@@ -116,13 +116,13 @@ async fn keep(store: Weak<Inner>, key: Key, record: ProxyRecord, held: (usize, C
                 if let Ok(None) = stands
                     && let Err(error) = store.set_own(&key, None, &encode(&record)).await
                 {
-                    tracing::debug!(%key, %error, "the proxy's record is not put back");
+                    tracing::debug!(%key, %error, "could not write the proxy's record again");
                 }
             }
             Ok(None) => {
-                tracing::error!(%key, "another rowstamp has taken this proxy's name: give each its own proxy.name");
+                tracing::error!(%key, "another Rowstamp process has taken this proxy's name; give each proxy its own proxy.name");
             }
-            Err(error) => tracing::debug!(%key, %error, "the proxy's name is not held"),
+            Err(error) => tracing::debug!(%key, %error, "could not take the proxy's name again"),
         }
     }
 }

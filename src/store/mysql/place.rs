@@ -114,11 +114,11 @@ fn nobody(candidates: &[Candidate]) -> String {
     let addresses: Vec<_> = candidates.iter().map(|one| one.address.as_str()).collect();
     match addresses.as_slice() {
         [one] => format!(
-            "{one} can be written to, and was the primary before another server, which does not answer or cannot be written to: \
-             bring that one back, or make {one} its replica"
+            "{one} can be written to, and was the primary before another server; the later primary does not answer or cannot be \
+             written to; start the later primary again, or make {one} its replica"
         ),
         several => format!(
-            "{} can be written to, and none of them replicates from another: which one is the primary is not known; SET GLOBAL \
+            "{} can be written to, and none of them replicates from another, so Rowstamp does not know the primary; SET GLOBAL \
              read_only = 1 on the others",
             several.join(" and ")
         ),

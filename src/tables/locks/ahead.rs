@@ -28,7 +28,7 @@ impl TableLocks {
         // Between two statements the other tables' locks are looked at.
         for tables in tables.chunks(TABLES_PER_QUERY) {
             if let Err(error) = self.inner.take_ahead(tables).await {
-                tracing::debug!(%error, "the locks of tables that are not there yet could not be taken");
+                tracing::debug!(%error, "Rowstamp could not take the locks of tables that do not exist yet");
                 return;
             }
         }

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::tables::locks::server::{self, Holder};
 use crate::tables::locks::{
-    CHECK_INTERVAL, GRACE, Held, Inner, LEASE, Lease, LockError, RETRY_INTERVAL, boottime,
+    CHECK_INTERVAL, GRACE, Held, Inner, LEASE, Lease, LockError, RETRY_INTERVAL, Sharing, boottime,
 };
 
 impl Inner {
@@ -23,17 +23,17 @@ impl Inner {
         match self.see(&mut held).await {
             Ok(found) => {
                 if self.away.swap(None).is_some() {
-                    tracing::info!("the locks of the ruled tables are held again");
+                    tracing::info!("Rowstamp holds its locks on the tables again");
                 }
                 self.take_note(&mut held, found, begun).await;
             }
             Err(error) => {
-                let reason = "the locks of the ruled tables cannot be looked at";
+                let reason = "Rowstamp cannot check its locks on the tables";
                 if boottime() >= self.lease.load().until
                     && self.away.swap(Some(Arc::new(format!("{reason}; the proxy's log has more")))).is_none()
                 {
                     tracing::error!(
-                        "{reason}: {error}; ruled statements are refused until they are held again"
+                        "{reason}: {error}; it refuses statements into tables with a rule until it holds the locks again"
                     );
                 }
             }
@@ -106,11 +106,19 @@ impl Inner {
         // Connections of one server have other numbers each, until it starts again: then this one's
         // has ended too.
         let is_same = |old: Holder, new: Holder| has_stayed && old.connection() == new.connection();
-        let has_lapsed = held
+        let lapsed: Vec<Holder> = held
             .tables
             .values()
             .zip(&found)
-            .any(|(old, new)| new.is_ours() && !(old.is_ours() && (was_seen || is_same(*old, *new))));
+            .filter(|(old, new)| new.is_ours() && !(old.is_ours() && (was_seen || is_same(**old, **new))))
+            .map(|(old, _)| *old)
+            .collect();
+        let has_lapsed = !lapsed.is_empty();
+        // One process at a time has the file open: a peer is the one before, whose locks end with it
+        // after a takeover.
+        let was_handed = has_stayed
+            && matches!(self.sharing, Sharing::File(_))
+            && lapsed.iter().all(|old| matches!(old, Holder::Peer { .. }));
         for (holder, new) in held.tables.values_mut().zip(found) {
             *holder = new;
         }
@@ -120,9 +128,16 @@ impl Inner {
         }
         self.tell_lost(held).await;
         if has_lapsed {
-            tracing::warn!(
-                "the locks of the ruled tables were not seen held for a while: ids are issued again once the tables have been looked at"
-            );
+            if was_handed {
+                tracing::info!(
+                    "the process before this one has given up its locks on the tables: Rowstamp issues ids after it has read their \
+                     highest ids"
+                );
+            } else {
+                tracing::warn!(
+                    "Rowstamp did not see its locks on the tables for a while: it issues ids again after it has read their highest ids"
+                );
+            }
             held.lapsed = true;
             held.from = Some(Instant::now() + GRACE);
             self.lapses.send_modify(|lapses| *lapses += 1);
@@ -144,7 +159,7 @@ impl Inner {
                 why.clone()
             } else {
                 let error = self.held_by(held, &table, holder.connection().unwrap_or_default()).await;
-                tracing::error!("{error}; statements into it are refused until then");
+                tracing::error!("{error}; Rowstamp refuses statements into the table until it has the lock");
                 format!(
                     "table {table} is held by another Rowstamp, which has another store; the proxy's log has more"
                 )
@@ -152,7 +167,7 @@ impl Inner {
             lost.insert(table, why);
         }
         for table in before.keys().filter(|table| !lost.contains_key(*table)) {
-            tracing::info!(table, "the table's lock is held again");
+            tracing::info!(table, "Rowstamp holds the table's lock again");
         }
         if lost.len() != before.len() || lost.keys().ne(before.keys()) {
             self.lost.store(Arc::new(lost));
@@ -181,7 +196,9 @@ impl Inner {
                     }
                 }
             }
-            Err(error) => tracing::debug!(%error, "the grace time's end could not be told"),
+            Err(error) => {
+                tracing::debug!(%error, "Rowstamp could not tell other proxies that its locks need no more grace time");
+            }
         }
     }
 }

@@ -70,7 +70,7 @@ impl Tables {
         tracing::info!(
             generators = closed.len(),
             tables = gone.len(),
-            "tables are gone, and the generators that were made for them are closed"
+            "tables no longer exist; Rowstamp has closed the generators that it made for them"
         );
     }
 }

@@ -61,7 +61,9 @@ impl Tables {
                     chain.goes_on(found.shape);
                     at = from;
                 }
-                TableKind::Other => return Ok(Behind::Unclear("it selects from what is no table")),
+                TableKind::Other => {
+                    return Ok(Behind::Unclear("the view selects from something that is not a table"));
+                }
             }
         }
         Ok(Behind::Unclear(TOO_MANY))

@@ -126,7 +126,13 @@ impl Shadow {
         }
         drop(logged);
         let why = why.strip_prefix(PREFIX).unwrap_or(why);
-        tracing::info!(table, digest = hash, statement = text, why, "shadow mode: it would be refused");
+        tracing::info!(
+            table,
+            digest = hash,
+            statement = text,
+            why,
+            "shadow mode: Rowstamp would refuse the statement"
+        );
     }
 
     /// By schema and table.
@@ -150,7 +156,7 @@ pub fn log(now: Vec<ShadowCount>, logged: &mut Vec<ShadowCount>) {
             unknown,
             asked,
             ids,
-            "shadow mode: what would have become of its statements so far"
+            "shadow mode: the statements into the table so far, by outcome"
         );
     }
     *logged = now;

@@ -56,7 +56,7 @@ fn unreadable() -> Failure {
     Failure::Syntax(SyntaxError::Wrong {
         found: "this SELECT".to_owned(),
         wanted: "one that the console understands",
-        form: "SELECT @@variable, or HELP for what the console has",
+        form: "SELECT @@variable, or HELP for a list of the commands",
     })
 }
 
@@ -217,7 +217,7 @@ pub(crate) fn relation_name(relation: &TableFactor) -> Option<Vec<String>> {
 }
 
 fn no_tables() -> Failure {
-    let text = "this is Rowstamp's console, which has no tables: connect to the proxy for your data; HELP lists what the console has";
+    let text = "this is Rowstamp's console, which has no tables of your server; connect to the proxy for your data; HELP lists the commands";
     Failure::Unsupported(text.to_owned())
 }
 
@@ -227,6 +227,6 @@ fn too_wide() -> Failure {
 }
 
 fn computes_nothing() -> Failure {
-    let text = "the console computes nothing: it knows @@variables, DATABASE(), USER(), VERSION(), CONNECTION_ID() and constants";
+    let text = "the console does not compute expressions; it knows @@variables, DATABASE(), USER(), VERSION(), CONNECTION_ID() and constants";
     Failure::Unsupported(text.to_owned())
 }

@@ -56,7 +56,8 @@ fn set(tokens: Tokens<'_>) -> Result<Answer, Failure> {
     let mut is_name = true;
     while let Some(word) = ahead.next()? {
         if is_name && BEYOND.split(' ').any(|beyond| word.is(beyond)) {
-            let text = "the console sets nothing: change rowstamp.toml or the rules, and RELOAD RULES";
+            let text =
+                "the console changes no settings; change rowstamp.toml or the rules, then write RELOAD RULES";
             return Err(Failure::Unsupported(text.to_owned()));
         }
         is_name = word == Token::Sign(',');
@@ -107,7 +108,7 @@ fn show(mut tokens: Tokens<'_>, context: &Context<'_>) -> Result<Option<Table>, 
         let what = tokens.rest();
         let what = what.get(..what.floor_char_boundary(64)).unwrap_or_default();
         return Err(Failure::Unsupported(format!(
-            "this is Rowstamp's console, which has no {what}: connect to the proxy for your data"
+            "this is Rowstamp's console, which has no {what}; connect to the proxy for your data"
         )));
     } else if let Some((columns, row)) = of_catalog(&mut tokens)? {
         let row = row.map(|row| catalog::names(row).map(Value::from).collect());
@@ -247,14 +248,13 @@ mod tests {
         }
         check("USE `my shop`", "USE my shop");
         check("use shop;", "USE shop");
-        let nothing = "ER_NOT_SUPPORTED_YET the console sets nothing: change rowstamp.toml or the rules, and RELOAD RULES";
+        let nothing = "ER_NOT_SUPPORTED_YET the console changes no settings; change rowstamp.toml or the rules, then write RELOAD RULES";
         check("SET GLOBAL max_connections = 5", nothing);
         check("SET @@global.x = 5", nothing);
         check("SET PASSWORD = 'x'", nothing);
         check("SET @@session.x = 5, GLOBAL y = ','", nothing);
         check("SET x = ';', y = 'GLOBAL'", "OK");
-        let several =
-            "ER_PARSE_ERROR there is more behind it: another statement; write one statement at a time";
+        let several = "ER_PARSE_ERROR unexpected text after the command: another statement; write one statement at a time";
         for first in ["SET x = 1", "USE shop", "BEGIN", "SHOW STATUS", "SHOW TABLES", "SHOW ENGINES LIKE 'x'"]
         {
             check(&format!("{first}; RAISE GENERATOR shop.orders TO 7"), several);
@@ -300,7 +300,7 @@ mod tests {
         check("SHOW GRANTS", "Grants for dba@%\nGRANT USAGE ON *.* TO `dba`@`%`");
         check(
             "SHOW CREATE TABLE shop.orders",
-            "ER_NOT_SUPPORTED_YET this is Rowstamp's console, which has no TABLE shop.orders: connect to the proxy for your data",
+            "ER_NOT_SUPPORTED_YET this is Rowstamp's console, which has no TABLE shop.orders; connect to the proxy for your data",
         );
     }
 
@@ -337,13 +337,13 @@ mod tests {
             "SELECT * FROM information_schema.NONE",
             "ER_NO_SUCH_TABLE Table 'information_schema.NONE' doesn't exist",
         );
-        let no_tables = "ER_NOT_SUPPORTED_YET this is Rowstamp's console, which has no tables: connect to the proxy for your \
-                         data; HELP lists what the console has";
+        let no_tables = "ER_NOT_SUPPORTED_YET this is Rowstamp's console, which has no tables of your server; connect to the proxy for your \
+                         data; HELP lists the commands";
         check("SELECT * FROM orders", no_tables);
         check("SELECT id FROM shop.orders WHERE id = 1", no_tables);
         check(
             "SELECT 1+1",
-            "ER_NOT_SUPPORTED_YET the console computes nothing: it knows @@variables, DATABASE(), USER(), VERSION(), \
+            "ER_NOT_SUPPORTED_YET the console does not compute expressions; it knows @@variables, DATABASE(), USER(), VERSION(), \
              CONNECTION_ID() and constants",
         );
     }

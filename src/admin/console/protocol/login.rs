@@ -77,7 +77,7 @@ pub(crate) enum LoginError {
     Refused(Refusal),
     #[error("wrong password or unknown user {user:?}")]
     Wrong { user: String, payload: Vec<u8> },
-    #[error("user {user:?} has to wait behind wrong passwords")]
+    #[error("user {user:?} must wait after wrong passwords")]
     Waits { user: String, payload: Vec<u8> },
     #[error("the TLS handshake failed: {0}")]
     Tls(std::io::Error),
@@ -161,7 +161,7 @@ impl Authenticator {
             wire.stream = Box::new(secure);
             first = wire.read().await?;
         } else if capabilities.contains(Capabilities::SSL) {
-            return Err(no_tls("was asked for in a login that is not behind it"));
+            return Err(no_tls("was asked for, but the login came without TLS"));
         } else if tls.is_required && from.is_some() {
             return Err(LoginError::Refused(Refusal::TlsRequired));
         }

@@ -20,9 +20,11 @@ const LINGER: Duration = Duration::from_millis(500);
 pub(crate) enum WireError {
     #[error(transparent)]
     Io(#[from] io::Error),
-    #[error("a packet of {0} bytes before the login is done; {PAYLOAD_BYTES_MAX} are allowed")]
+    #[error(
+        "a packet of {0} bytes before the end of the login; at most {PAYLOAD_BYTES_MAX} bytes are allowed"
+    )]
     TooBig(usize),
-    #[error("packet number {found} in place of {expected}")]
+    #[error("packet number {found} instead of {expected}")]
     OutOfOrder { expected: u8, found: u8 },
 }
 

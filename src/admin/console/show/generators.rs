@@ -28,9 +28,11 @@ pub(super) const FIELDS: [Field<GeneratorRow>; 15] = [
     ("rules", Unsigned, |row| (row.rules as u64).into()),
     ("why", Text, |row| match &row.state {
         GeneratorState::Open => Value::Null,
-        GeneratorState::Paused => "by an operator; RESUME GENERATOR".into(),
+        GeneratorState::Paused => {
+            "an operator has paused the generator; RESUME GENERATOR ends the pause".into()
+        }
         GeneratorState::Troubled(why) | GeneratorState::Stopped(why) => (&**why).into(),
-        GeneratorState::Unused => "no rule that acts names it".into(),
+        GeneratorState::Unused => "no rule with mode = \"on\" names the generator".into(),
     }),
 ];
 

@@ -26,8 +26,8 @@ pub(super) async fn read(shard: &Shard, subjects: &[Subject]) -> anyhow::Result<
     if let Some(key) = keys.iter().find(|key| key.on_delete.is_empty() || key.on_update.is_empty()) {
         let (schema, table) = (&key.child.schema, &key.child.table);
         bail!(
-            "foreign key {} of {schema}.{table}: the control account does not see what it does on DELETE and UPDATE, so it could not be \
-             made again; GRANT SELECT, SHOW VIEW ON {}.* to it",
+            "foreign key {} of {schema}.{table}: the control account does not see the key's actions for DELETE and UPDATE, so the \
+             SQL could not restore the key; GRANT SELECT, SHOW VIEW ON {}.* to the account",
             key.name,
             quoted(schema)
         );
@@ -35,10 +35,14 @@ pub(super) async fn read(shard: &Shard, subjects: &[Subject]) -> anyhow::Result<
     let mut columns = Vec::with_capacity(places.len());
     for (table, name) in places {
         let of = IdColumn { schema: &table.schema, table: &table.table, column: &name };
-        let tied =
-            || format!("{}.{}.{name}, which foreign keys tie to a ruled column", table.schema, table.table);
+        let tied = || {
+            format!(
+                "{}.{}.{name}, which foreign keys connect to a column with a rule",
+                table.schema, table.table
+            )
+        };
         let Some((column, definition)) = column(shard, of).await.with_context(tied)? else {
-            bail!("{} is gone meanwhile: run this again", tied());
+            bail!("{} does not exist any more: run the command again", tied());
         };
         if is_narrow(&column) {
             columns.push(Member { table, column, definition });

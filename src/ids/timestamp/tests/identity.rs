@@ -18,7 +18,7 @@ async fn what_could_repeat_ids_is_refused() {
     // Where the sequence starts does not change what ids mean.
     assert_eq!(open(by("leaf"), 5).await.map(|error| error.to_string()), None);
     let refused = open(by("snowflake"), 1024).await.unwrap().to_string();
-    assert!(refused.contains("node 1024 does not fit the layout's node of 10 bits"), "{refused}");
+    assert!(refused.contains("node 1024 does not fit into the layout's node with bits = 10"), "{refused}");
     let other = crate::ids::Sequence::open(
         store.clone(),
         NAME,
@@ -115,7 +115,10 @@ async fn a_store_that_went_back_in_time_gives_no_more_time() {
             break error;
         }
     };
-    assert!(matches!(&error, TakeError::StoreAway { reason, .. } if reason.contains("went back")), "{error}");
+    assert!(
+        matches!(&error, TakeError::StoreAway { reason, .. } if reason.contains("has older data than before")),
+        "{error}"
+    );
     assert!(seconds < 20, "noticed with the next renewal, and what was reserved is given up: {seconds} s");
 }
 

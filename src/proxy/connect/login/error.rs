@@ -28,34 +28,34 @@ pub enum LoginError {
     ClientMalformed(Malformed),
     #[error("the server's handshake: {0}")]
     ServerMalformed(Malformed),
-    #[error("the client's handshake: a packet of {0} bytes")]
+    #[error("the client's handshake: a packet has {0} bytes, more than {PAYLOAD_BYTES_MAX}")]
     TooBig(usize),
-    #[error("the client's handshake: packets out of order")]
+    #[error("the client's handshake: packets are out of order")]
     OutOfOrder,
     #[error("the client's handshake: {0}")]
     ZstdLevel(#[from] BadLevel),
     #[error("the client's TLS handshake failed: {0}")]
     ClientTls(io::Error),
-    #[error("TLS to the server failed: {0}; see backend.tls")]
+    #[error("TLS to the server failed: {0}; check backend.tls")]
     ServerTls(io::Error),
     #[error(
-        "the server does not offer TLS, which backend.tls.mode wants; give the server a certificate or change the mode"
+        "the server does not offer TLS, and backend.tls.mode requires TLS; give the server a certificate, or change the mode"
     )]
     ServerWithoutTls,
-    #[error("the client did not ask for TLS, which listen.tls.mode = \"required\" wants")]
+    #[error("the client did not ask for TLS, and listen.tls.mode is \"required\"")]
     TlsRequired,
     #[error(
-        "a login as {0:?} over a Unix socket, where the server takes the OS user that this proxy runs as for it, and might not ask for its \
-         password"
+        "Rowstamp does not relay a login as {0:?} over a Unix socket: the server sees the OS user of Rowstamp there, and may ask for no \
+         password; use another account, or TCP in backend.address"
     )]
     OsUser(String),
-    #[error("the user has limits.per_user connections already")]
+    #[error("the user already has limits.per_user connections")]
     TooManyOfUser,
     #[error("{0}")]
     Auth(#[from] AuthError),
     #[error(transparent)]
     OwnKey(#[from] NoKey),
-    #[error("the login was not done within limits.handshake_timeout")]
+    #[error("the login took longer than limits.handshake_timeout")]
     Timeout,
 }
 
@@ -78,9 +78,9 @@ impl LoginError {
                 return None;
             }
             LoginError::Server(_) => {
-                Refusal::BackendUnreachable("it closed the connection during the login".into())
+                Refusal::BackendUnreachable("the server closed the connection during the login".into())
             }
-            LoginError::Connect(_) => Refusal::BackendUnreachable("Rowstamp's log says why".into()),
+            LoginError::Connect(_) => Refusal::BackendUnreachable("Rowstamp's log has the reason".into()),
             LoginError::ClientMalformed(error) => Refusal::BadHandshake(error.to_string()),
             LoginError::ServerMalformed(error) | LoginError::Auth(AuthError::Server(error)) => {
                 Refusal::BackendMalformed(error.to_string())
@@ -88,8 +88,8 @@ impl LoginError {
             LoginError::TooBig(_) => Refusal::PacketTooBig { bytes_max: PAYLOAD_BYTES_MAX },
             LoginError::OutOfOrder => Refusal::PacketsOutOfOrder,
             LoginError::ZstdLevel(error) => Refusal::ZstdLevel(*error),
-            LoginError::ServerTls(_) => Refusal::BackendTls("Rowstamp's log says why".into()),
-            LoginError::ServerWithoutTls => Refusal::BackendTls("it does not offer TLS".into()),
+            LoginError::ServerTls(_) => Refusal::BackendTls("Rowstamp's log has the reason".into()),
+            LoginError::ServerWithoutTls => Refusal::BackendTls("the server does not offer TLS".into()),
             LoginError::TlsRequired => Refusal::TlsRequired,
             LoginError::TooManyOfUser => Refusal::TooManyUserConnections,
             LoginError::OsUser(_) | LoginError::Auth(_) | LoginError::OwnKey(_) => {
@@ -103,7 +103,7 @@ impl LoginError {
     pub(in crate::proxy) fn refusal_to_ourselves(&self) -> Option<Refusal> {
         match self {
             LoginError::Connect(error) => Some(Refusal::BackendUnreachable(error.reasons())),
-            LoginError::ServerTls(error) => Some(Refusal::BackendTls(format!("{error}; see backend.tls"))),
+            LoginError::ServerTls(error) => Some(Refusal::BackendTls(format!("{error}; check backend.tls"))),
             LoginError::ServerWithoutTls => Some(Refusal::BackendTls(self.to_string())),
             LoginError::ServerMalformed(error) => {
                 let remedy = "name the address of a MySQL or MariaDB server";

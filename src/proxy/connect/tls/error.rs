@@ -19,7 +19,7 @@ pub enum TlsError {
     )]
     CaMissing { mode: &'static str },
     #[error(
-        "no certificate can be made in state.path = {path:?}: {error}; make the folder writable, or set listen.tls.cert and key"
+        "Rowstamp cannot make a certificate in state.path = {path:?}: {error}; make the folder writable, or set listen.tls.cert and key"
     )]
     SelfSigned { path: PathBuf, error: io::Error },
     #[error("TLS: {0}")]
@@ -34,17 +34,17 @@ pub enum FileError {
     #[error("holds no certificate; a PEM file with BEGIN CERTIFICATE is needed")]
     NoCertificate,
     #[error(
-        "holds no private key; a PEM file with BEGIN PRIVATE KEY, or RSA or EC before PRIVATE, is needed"
+        "holds no private key; use PEM with BEGIN PRIVATE KEY, BEGIN RSA PRIVATE KEY or BEGIN EC PRIVATE KEY"
     )]
     NoKey,
-    #[error("is the key of another certificate than the one in {}; name the key that it was made with", .cert.display())]
+    #[error("is not the key of the certificate in {}; name the key of that certificate", .cert.display())]
     OfAnotherCertificate { cert: PathBuf },
     #[error(
-        "holds no certificate that can be read; the text between BEGIN CERTIFICATE and END CERTIFICATE is damaged: copy it again"
+        "holds no certificate that can be read; the text between BEGIN CERTIFICATE and END CERTIFICATE is damaged: copy the file again"
     )]
     Damaged,
     #[error(
-        "cannot be used: {0}; it must be the certificate itself, first in the file, and what signed it behind"
+        "cannot be used: {0}; the file must begin with the certificate itself, and then have the certificates that signed it"
     )]
     Unusable(rustls::Error),
     #[error("cannot verify certificates: {0}; name the CA's own certificate")]

@@ -70,8 +70,7 @@ impl NextIds {
     pub(in crate::proxy) fn block(&self, n: NonZeroU64) -> Result<IdBlock, Refusal> {
         IdBlock::new(self.first, self.spacing(), n).ok_or_else(|| {
             Refusal::NoId(format!(
-                "insert_id is set to {}, and the ids of {n} rows go beyond 2^64-1",
-                self.first
+                "insert_id is set, and the ids of {n} rows exceed 2^64-1; set a smaller insert_id"
             ))
         })
     }
@@ -97,13 +96,13 @@ impl NextIds {
         let why = if ids <= 1 {
             return None;
         } else if insert.new_rows != NewRows::All {
-            "with IGNORE or ON DUPLICATE KEY UPDATE each id depends on which rows before it are new"
+            "with IGNORE or ON DUPLICATE KEY UPDATE, each id depends on which rows before it are new"
         } else if self.is_passed_by(explicit) {
-            "a row writes an id above it, after which the server counts otherwise"
+            "a row writes an id above insert_id, and the server then continues from that id"
         } else if !self.is_regular() {
-            "auto_increment_increment and auto_increment_offset give other ids after it"
+            "auto_increment_increment and auto_increment_offset do not number the rows evenly from insert_id"
         } else if !writes_each && self.spacing() != insert.target.spacing {
-            "what is prepared counts up as the generator's ids do"
+            "the prepared statement counts in the steps of the generator, not of auto_increment_increment"
         } else {
             return None;
         };
@@ -113,9 +112,9 @@ impl NextIds {
         } else {
             format!("keep {table}'s AUTO_INCREMENT while a log is replayed")
         };
-        Some(Refusal::Statement(format!(
+        Some(Refusal::Statement(insert.target.at(format_args!(
             "insert_id is set, and {why}; insert the rows one by one, write their ids, or {otherwise}"
-        )))
+        ))))
     }
 }
 

@@ -94,12 +94,13 @@ impl Session {
             DrawnFrom::Generator(target) => target,
             DrawnFrom::Unknown if supplied.may_look() => return Err(Need::Sequences(tables.clone()).into()),
             DrawnFrom::Unknown => {
-                let why = format!("whether the server has a SEQUENCE {name} is not known; try again");
+                let why =
+                    format!("Rowstamp does not know whether the server has a SEQUENCE {name}; try again");
                 return Err(Refusal::NoId(why).into());
             }
             DrawnFrom::Other => {
                 return Err(refused(format_args!(
-                    "calls do not draw from generator {name} any more, or the server has a SEQUENCE of that name now; prepare \
+                    "generator {name} is no longer open to calls (sql = true), or the server has a SEQUENCE of that name now; prepare \
                      the statement again"
                 ))
                 .into());

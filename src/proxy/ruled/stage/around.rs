@@ -13,6 +13,7 @@ use crate::proxy::ruled::progress::{Around, Task};
 use crate::proxy::ruled::verdict::{refused, state_unknown};
 use crate::proxy::session::{Over, Question, Session, SessionError, Stop};
 use crate::rewrite::plan::stage::STAGE;
+use crate::rewrite::plan::target::Target;
 use crate::sql::name::quoted;
 
 impl Around {
@@ -22,12 +23,13 @@ impl Around {
         let is = now.settings.as_deref().ok_or_else(state_unknown)?;
         // A rule came after it was prepared: they are not known, and the collation is taken to be the same.
         let then = source.settings.as_deref().or(source.reads_as_in(now).then_some(is));
+        let insert = &kept.prepared.as_ref().ok_or_else(lost)?.insert;
+        let has_changed = || has_changed(&insert.target);
         let then = then.ok_or_else(has_changed)?;
         let (set, unset) = (then.in_place_of(is, &is.results), is.in_place_of(then, &is.results));
         if source.database == now.database && set.is_none() {
             return Ok(None);
         }
-        let insert = &kept.prepared.as_ref().ok_or_else(lost)?.insert;
         // The file is read while it runs, as the session is then.
         if insert.stage.as_ref().is_some_and(|stage| stage.is_load()) {
             return Err(has_changed());
@@ -50,10 +52,11 @@ impl Around {
     }
 }
 
-fn has_changed() -> Refusal {
-    refused(
-        "the default database, sql_mode, character set or collation has changed since it was prepared; prepare it again",
-    )
+fn has_changed(target: &Target) -> Refusal {
+    refused(target.at(
+        "the default database, sql_mode, character set or collation has changed since the statement was prepared; prepare the \
+         statement again",
+    ))
 }
 
 fn queries(statements: &[Vec<u8>]) -> impl Iterator<Item = Question<'_>> {
@@ -93,7 +96,7 @@ impl Session {
         if let Some(back) = back
             && self.ask(Question::Query(back)).await?.is_err()
         {
-            return Err(has_changed().into());
+            return Err(has_changed(&job.insert.target).into());
         }
         let before: Vec<_> = first.iter().copied().chain(queries(before)).collect();
         let mut answers = self.ask_all(&before).await?;
@@ -107,9 +110,9 @@ impl Session {
         }
         let after: Vec<_> = queries(after).collect();
         if let Some(Err(error)) = self.ask_all(&after).await?.into_iter().find(Result::is_err) {
-            let why = format!("the server does not take back its session's settings: {}", error.text);
+            let why = format!("the server does not restore the session's settings: {}", error.text);
             return Err(Over::from(Err(SessionError::Violation(why))).into());
         }
-        if is_then { Ok(answers) } else { Err(has_changed().into()) }
+        if is_then { Ok(answers) } else { Err(has_changed(&job.insert.target).into()) }
     }
 }

@@ -48,7 +48,7 @@ impl Session {
         if let Some(Err(error)) = judged {
             return Err(Stop::Failed(error.payload));
         }
-        let facts = Facts { unwarned, ..facts_of(facts.ok_or_else(lost)?)? };
+        let facts = Facts { unwarned, ..facts_of(facts.ok_or_else(lost)?, &insert.target)? };
         if made.is_err() {
             made = self.make_otherwise(made, job, nulls, create).await?;
             self.relay.session.stage = made.is_ok().then(drop);
@@ -115,7 +115,7 @@ impl Session {
         self.meanwhile(async {
             let (schema, table) = target.named();
             let asked = in_force.schema()?.fired_by_insert(schema, table).await;
-            asked.inspect_err(|error| tracing::warn!(%error, "the triggers of a table are not known")).ok()?
+            asked.inspect_err(|error| tracing::warn!(%error, "cannot read the triggers of a table")).ok()?
         })
         .await
     }
@@ -124,7 +124,7 @@ impl Session {
     /// where a column takes none is stored as another value, with a warning, or refused, unless a
     /// BEFORE INSERT trigger may replace it.
     async fn nulls(&mut self, kind: Kind, target: &Target) -> Result<(Nulls, Option<String>), Stop> {
-        let (schema, table) = target.named();
+        let schema = target.named().0;
         let has_trigger = self.fired(target).await?.map(|fired| fired.before);
         let state = self.relay.session.state();
         let is_mysql = state.is_some_and(|state| !state.dialect.is_mariadb());
@@ -143,26 +143,25 @@ impl Session {
             Some(true) if kind == Kind::Values && is_strict => return Ok((Nulls::Anywhere, None)),
             Some(true) if kind == Kind::Values => (
                 Nulls::AsInTable,
-                format!("`{schema}`.`{table}` has a BEFORE INSERT trigger, which would not see NULL"),
+                "the table has a BEFORE INSERT trigger, which would not see NULL".to_owned(),
             ),
             Some(true) => (
                 Nulls::Anywhere,
-                format!(
-                    "`{schema}`.`{table}` has a BEFORE INSERT trigger, which would see NULL where LOAD gives it another value"
-                ),
+                "the table has a BEFORE INSERT trigger, which would see NULL where LOAD gives another value"
+                    .to_owned(),
             ),
             None => (
                 Nulls::AsInTable,
                 format!(
-                    "whether `{schema}`.`{table}` has a BEFORE INSERT trigger is not known: GRANT TRIGGER ON `{schema}`.* TO the \
-                     account of [backend.control]"
+                    "Rowstamp does not know whether the table has a BEFORE INSERT trigger (GRANT TRIGGER ON `{schema}`.* TO the account \
+                     of [backend.control])"
                 ),
             ),
         };
         if matches!(kind, Kind::Load { leaves_defaults: true, .. }) {
-            return Err(refused(format_args!(
+            return Err(refused(target.at(format_args!(
                 "LOAD leaves out a column that is NOT NULL and has no default, and {why}; name the column in the list"
-            ))
+            )))
             .into());
         }
         Ok((nulls, Some(why)))

@@ -91,7 +91,9 @@ impl Session {
         kept: Arc<Kept>,
         payload: &[u8],
     ) -> Result<Task, Refusal> {
-        self.meaning(kept.prepared.as_ref().ok_or_else(lost)?)?;
+        let prepared = kept.prepared.as_ref().ok_or_else(lost)?;
+        let target = &prepared.insert.target;
+        self.meaning(prepared)?;
         let now = self.relay.session.state().ok_or_else(state_unknown)?;
         let around = Around::new(&kept, now)?;
         let is_mariadb = now.dialect.is_mariadb();
@@ -105,11 +107,12 @@ impl Session {
         }
         let params = Params::parse(arrived.command, payload, expected)?;
         if let Params::Bulk(bulk) = &params {
-            let insert = &kept.prepared.as_ref().ok_or_else(lost)?.insert;
-            not_staged_in_bulk(insert, bulk).map_err(malformed)?.map_or(Ok(()), |why| Err(refused(why)))?;
+            not_staged_in_bulk(&prepared.insert, bulk)
+                .map_err(malformed)?
+                .map_or(Ok(()), |why| Err(refused(why)))?;
         }
         if is_mariadb {
-            params.refuse_unread()?;
+            params.refuse_unread(target)?;
         }
         let sent = params.new_types(expected);
         let types = statement.types.clone();
@@ -117,7 +120,9 @@ impl Session {
             statement.types = sent;
         }
         let long_data = statement.long_values.take().ok_or_else(|| {
-            refused("parameters were sent ahead in pieces of 16 MB, or of more than limits.statement_bytes in all; send less")
+            refused(target.at(
+                "parameters were sent ahead in a piece of 16 MB, or of more than limits.statement_bytes in all; send smaller values",
+            ))
         })?;
         statement.forget_long_data();
         Ok(Task::Execute { kept, types, long_data, is_bulk, around })

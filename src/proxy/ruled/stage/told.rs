@@ -10,18 +10,18 @@ use crate::rewrite::plan::target::Target;
 
 /// What is asked beforehand, where the server's way of logging allows that rows are numbered in the
 /// order of a query.
-pub(super) fn facts_of(answered: Answered) -> Result<Facts, Refusal> {
+pub(super) fn facts_of(answered: Answered, target: &Target) -> Result<Facts, Refusal> {
     let facts = answered.map_err(|error| not_answered(&error))?;
-    let unreadable = || refused("the server's way of logging cannot be read; try again");
+    let unreadable = || refused(target.at("Rowstamp cannot read the server's binlog_format; try again"));
     let facts = facts.row.as_deref().and_then(text_of).ok_or_else(unreadable)?;
     let mut facts = facts.split(',');
     let mut is_on = || matches!(facts.next(), Some("1" | "ON"));
     let is_logged = is_on() & is_on();
     if is_logged && facts.next().is_none_or(|format| format.eq_ignore_ascii_case("STATEMENT")) {
-        return Err(refused(
-            "INSERT ... SELECT, LOAD and expressions as ids are logged as statements here, and a replica may number the rows differently; SET \
-             binlog_format to ROW or MIXED",
-        ));
+        return Err(refused(target.at(
+            "with binlog_format = STATEMENT a replica may number the rows of INSERT ... SELECT, LOAD and expressions as ids \
+             differently; SET binlog_format to ROW or MIXED",
+        )));
     }
     let last_insert_id = facts.next_back().and_then(|id| id.parse().ok()).ok_or_else(unreadable)?;
     let increment = facts.next_back().and_then(|step| step.parse().ok()).ok_or_else(unreadable)?;
@@ -36,16 +36,22 @@ pub(super) fn not_made(error: ServerError, target: &Target) -> Stop {
     const DENIED_READING: [u16; 2] = [1142, 1143];
     const IN_XA: u16 = 4091;
     let (schema, table) = target.named();
-    let by_way = "INSERT ... SELECT, LOAD and expressions as ids go by way of a temporary table, ";
+    let by_way = "INSERT ... SELECT, LOAD and expressions as ids need a temporary table, ";
     let why = match error.code {
-        DENIED => format!("which the account may not make: GRANT CREATE TEMPORARY TABLES ON `{schema}`.* TO it"),
-        code if DENIED_READING.contains(&code) => {
-            format!("made after columns that the account may not read: GRANT SELECT ON `{schema}`.`{table}` TO it")
+        DENIED => {
+            format!("which the account may not create; GRANT CREATE TEMPORARY TABLES ON `{schema}`.* TO the account")
         }
-        IN_XA => "which MySQL has in no XA transaction while xa_detach_on_prepare is ON; SET it OFF, or insert outside of it".to_owned(),
+        code if DENIED_READING.contains(&code) => {
+            format!(
+                "with columns that the account may not read; GRANT SELECT ON `{schema}`.`{table}` TO the account"
+            )
+        }
+        IN_XA => "which MySQL does not allow in an XA transaction while xa_detach_on_prepare is ON; SET xa_detach_on_prepare = OFF, or \
+                  insert outside of the transaction"
+            .to_owned(),
         _ => return Stop::Failed(error.payload),
     };
-    refused(format_args!("{by_way}{why}")).into()
+    refused(target.at(format_args!("{by_way}{why}"))).into()
 }
 
 /// The stage's name.

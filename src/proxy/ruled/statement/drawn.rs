@@ -51,7 +51,7 @@ impl Session {
         let Some(drawn) = &self.relay.drawn else { return Ok(None) };
         if drawn.under.is_retired() {
             return Err(refused(
-                "the rules have changed while the statement was on its way; nothing was stored; send it again",
+                "the rules have changed while the statement ran; nothing was stored; send the statement again",
             ));
         }
         let mut targets = drawn.taken.iter().map(|taken| &taken.target);
@@ -60,8 +60,8 @@ impl Session {
 
     pub(in crate::proxy) async fn ask_sequences(&mut self, tables: &Tables) -> Result<(), Stop> {
         if let Err(error) = self.meanwhile(tables.read_sequences()).await? {
-            tracing::warn!(%error, "which SEQUENCEs the server has is not known: calls draw no ids");
-            let why = "the server could not be asked for its SEQUENCEs; try again";
+            tracing::warn!(%error, "cannot read the SEQUENCEs of the server: calls draw no ids");
+            let why = "Rowstamp could not ask the server for its SEQUENCEs; try again";
             return Err(Refusal::NoId(why.into()).into());
         }
         Ok(())
@@ -128,7 +128,7 @@ impl Session {
         };
         let written = write(text, &draws, &values, dialect.charset).ok_or_else(|| {
             refused(
-                "the text of a column cannot be its name, by a character in it or at its end; give the column a name (AS id)",
+                "the text of a column cannot be the column's name, because of a character in the text; give the column a name (AS id)",
             )
         })?;
         let mut packets = Vec::with_capacity(before.len() + written.len() + 8);
@@ -197,8 +197,9 @@ impl Session {
             DrawnFrom::Other => return Ok(None),
             DrawnFrom::Unknown if supplied.may_look() => return Err(Need::Sequences(tables.clone()).into()),
             DrawnFrom::Unknown => {
-                let why =
-                    format!("whether the server has a SEQUENCE {schema}.{generator} is not known; try again");
+                let why = format!(
+                    "Rowstamp does not know whether the server has a SEQUENCE {schema}.{generator}; try again"
+                );
                 return Err(Refusal::NoId(why).into());
             }
             DrawnFrom::Generator(target) => target,
@@ -308,7 +309,7 @@ impl Session {
         let of_tick = target.spacing.ticks.map(|ticks| ticks.ids.get());
         if let Some(run) = of_tick.filter(|run| *run < longest) {
             return Err(refused(format_args!(
-                "generator {generator} has runs of {run} ids at most; take fewer at a time"
+                "generator {generator} gives at most {run} ids in one run; take fewer at a time"
             ))
             .into());
         }
@@ -382,7 +383,9 @@ fn prepared(
 }
 
 fn no_room() -> Refusal {
-    refused("65,535 placeholders leave no room for the ids that its calls draw; prepare fewer rows at a time")
+    refused(
+        "the statement and the ids that its calls draw need more than 65,535 placeholders; prepare fewer rows at a time",
+    )
 }
 
 /// Whether the ids of each call are at even distances.

@@ -84,12 +84,10 @@ impl Session {
         };
         let (block, highest) = (next.block(n)?, target.highest_id());
         if block.last() > highest {
-            let (schema, table) = target.named();
-            return Err(Refusal::NoId(format!(
-                "insert_id is set to {}, and {schema}.{table}.{} holds ids up to {highest}",
-                block.first(),
+            return Err(Refusal::NoId(target.at(format_args!(
+                "insert_id is set above {highest}, the highest id that column {} holds; set a lower one",
                 target.id_column()
-            ))
+            )))
             .into());
         }
         Ok(block)
@@ -116,7 +114,8 @@ impl Session {
         let answer = self.ask(Question::Query(SET_ID_SQL)).await?;
         let row = answer.map_err(|error| Stop::Failed(error.payload))?.row.unwrap_or_default();
         let read = text_of(&row).and_then(|answer| NextIds::parse(&answer));
-        let (next, last_insert_id) = read.ok_or_else(|| refused("insert_id cannot be read; try again"))?;
+        let (next, last_insert_id) =
+            read.ok_or_else(|| refused("Rowstamp cannot read insert_id; try again"))?;
         if !next.is_set() {
             self.relay.session.set_id = SetId::Unset;
         } else if let Some(target) = taken_for {
@@ -144,22 +143,20 @@ impl Session {
         let written =
             |sql: &str| Some(self.relay.session.state()?.dialect.charset.written(sql)?.into_owned());
         let (Some(create), Some(drop)) = (written(&create), written(&drop)) else {
-            return Err(refused(
-                "a database's name cannot be written in this character set; connect with utf8mb4",
-            )
-            .into());
+            let why = "the client's character set cannot write the database's name; connect with utf8mb4";
+            return Err(refused(target.at(why)).into());
         };
         let restore = format!("SET last_insert_id={last_insert_id}");
         let questions = [&create, &drop, restore.as_bytes()].map(Question::Query);
         let mut answers = self.ask_all(&questions).await?.into_iter();
         if let Some(Err(error)) = answers.next() {
-            return Err(refused(format_args!(
-                "insert_id is set, which MySQL forgets only when a row has used it: the proxy has a temporary table for that, and the \
-                 server says {}, {}; GRANT CREATE TEMPORARY TABLES ON {}.* TO the account, or write the id itself",
+            return Err(refused(target.at(format_args!(
+                "insert_id is set, and MySQL forgets insert_id only when a row uses it; Rowstamp needs a temporary table for that row, \
+                 and the server says {}, {}; GRANT CREATE TEMPORARY TABLES ON {}.* TO the account, or write the id itself",
                 error.code,
                 error.text,
                 quoted(schema)
-            ))
+            )))
             .into());
         }
         Ok(())
@@ -171,5 +168,6 @@ fn may_be_written(target: &Target) -> Result<(), Refusal> {
     if target.rule.explicit != model::Explicit::Reject {
         return Ok(());
     }
-    Err(refused("insert_id is set, and the rule rejects ids that the client says; insert without it"))
+    let why = "insert_id is set, and the table's rule rejects ids of the client; insert without insert_id";
+    Err(refused(target.at(why)))
 }

@@ -28,8 +28,8 @@ async fn too_long_a_command_that_has_no_answer_gets_none() {
     let [asks, told] = learns(CLASSIC);
     let blob = [b'x'; 2 * STATEMENT_BYTES_MAX];
     let unknown = err_packet(&Refusal::UnknownStatement(u32::MAX), 1);
-    let why = "the value for id does not show whether it is NULL or zero; write a number, NULL, or leave the \
-               column out";
+    let why = "s.t: the value for id in row 1 does not show whether it is NULL or zero; write an integer or NULL, or \
+               leave id out";
     let refusal = err_packet(&Refusal::Statement(why.into()), 1);
     let too_big = err_packet(&Refusal::PacketTooBig { bytes_max: STATEMENT_BYTES_MAX }, 1);
     let script = [

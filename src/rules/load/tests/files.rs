@@ -13,8 +13,8 @@ fn patterns_that_clash() {
     check(
         &[&with_patterns(&["order_*", "order_items_*"])],
         &[
-            "error: a.toml:12: tables.\"order_items_*\": all its tables are matched by \"order_*\" (a.toml:9) too; only an exact \
-         name beats a pattern",
+            "error: a.toml:12: tables.\"order_items_*\": all tables of this pattern match \"order_*\" (a.toml:9) too, and only an \
+         exact name beats a pattern; remove one pattern",
         ],
     );
     let names: Vec<_> = (0..1001).map(|k| format!("{k:04}_*")).collect();
@@ -22,7 +22,7 @@ fn patterns_that_clash() {
     check(
         &[&with_patterns(&names)],
         &[
-            "error: a.toml:3009: tables.\"1000_*\": schema shop has 1001 patterns, and 1000 are the most; name tables exactly, or by \
+            "error: a.toml:3009: tables.\"1000_*\": schema shop has 1001 patterns, and 1000 is the maximum; write exact names, or \
          wider patterns",
         ],
     );
@@ -55,24 +55,27 @@ fn what_is_wrong_with_several_schemas_is_said_once() {
     let check = |file: &str, expect: Vec<String>| assert_eq!(found(&[file]), expect, "{file}");
     check(
         &several("schemas = ['a', 'b']\nschema = 'a'", ""),
-        error(1, "schemas: and schema are both there; keep one of them"),
+        error(1, "schemas: cannot be used together with schema; remove one of the two"),
     );
     check(
         &several("", ""),
-        error(1, "schema: is missing; write, say, schema = \"shop\", or schemas = [\"shop_0\", \"shop_1\"]"),
+        error(
+            1,
+            "schema: is missing; write, for example, schema = \"shop\", or schemas = [\"shop_0\", \"shop_1\"]",
+        ),
     );
     check(
         &several("schemas = []", ""),
-        error(1, "schemas: names no database; write, say, schemas = [\"shop_0\", \"shop_1\"]"),
+        error(1, "schemas: names no database; write, for example, schemas = [\"shop_0\", \"shop_1\"]"),
     );
     check(&several("schemas = ['a', 'a']", ""), error(1, "schemas: \"a\" is there twice; keep one"));
     check(
         &several("schemas = ['a', '']", ""),
-        error(1, "schemas: \"\" is no name of a database; write 1 to 64 characters"),
+        error(1, "schemas: \"\" is not a valid name of a database; write 1 to 64 characters"),
     );
     for (schema, sign) in [("shop_{0..15}", "a {"), ("${SHOP}", "a {"), ("a}", "a }")] {
         let text = format!(
-            "schema: {schema:?} has {sign}, which stands for nothing in a database's name here; write names of databases, or patterns with * \
+            "schema: {schema:?} has {sign}, which has no meaning in the name of a database here; write names of databases, or patterns with * \
              and ?: schemas = [\"shop_0\", \"crm_*\"]"
         );
         check(&several(&format!("schema = '{schema}'"), ""), error(1, &text));
@@ -82,7 +85,8 @@ fn what_is_wrong_with_several_schemas_is_said_once() {
     let text = "tables.orders.generator: there is no generator a.idz; did you mean a.ids?";
     check(
         &wrong,
-        [vec!["warning: a.toml:2: generators.ids: no table draws from it".into()], error(6, text)].concat(),
+        [vec!["warning: a.toml:2: generators.ids: no table uses this generator".into()], error(6, text)]
+            .concat(),
     );
 }
 
@@ -91,23 +95,23 @@ fn patterns_where_none_is_meant() {
     check_table(
         "[tables.'a_{0..9}']\ncolumn = 'id'\ngenerator = 'ids'",
         &[
-            "error: a.toml:8: tables.\"a_{0..9}\": has a { or }: tables are named exactly, or by * and ?; write each range as patterns, \
+            "error: a.toml:8: tables.\"a_{0..9}\": has a { or }; write exact names, or patterns with * and ?, for example \
              \"orders_0?\"",
         ],
     );
     check_table(
         "[tables.a]\ncolumn = 'id_*'\ngenerator = 'ids'",
         &[
-            "error: a.toml:9: tables.a.column: \"id_*\" has a *, which stands for nothing here; name the column, or write \"auto\"",
+            "error: a.toml:9: tables.a.column: \"id_*\" has a *, which has no meaning here; name the column, or write \"auto\"",
         ],
     );
     for (generator, why) in [
-        ("{tabel}", "has \"{tabel}\", which stands for nothing here; write \"{schema}\" or \"{table}\""),
-        ("${IDS}", "has a ${, and rules files take no variables; write the name itself"),
+        ("{tabel}", "has \"{tabel}\", which has no meaning here; write \"{schema}\" or \"{table}\""),
+        ("${IDS}", "has a ${, but rules files cannot use variables; write the name itself"),
         (
             "id*",
-            "\"id*\" has a *, which stands for nothing here; name one generator, which all tables of the pattern share, or write \"{table}\" for \
-             one of each",
+            "\"id*\" has a *, which has no meaning here; name one generator for all tables of the pattern, or write \"{table}\" for a \
+             generator of each table",
         ),
     ] {
         let found = found(&[&shop("", &format!("[tables.a]\ncolumn = 'id'\ngenerator = '{generator}'"))]);
@@ -115,7 +119,8 @@ fn patterns_where_none_is_meant() {
         assert!(found.contains(&expect), "{found:?}");
     }
     let wrong = shop("", "").replace("generators.ids", "generators.'{tabel}'").replace("'ids'", "'{table}'");
-    let why = "generators.{tabel}: has \"{tabel}\", which stands for nothing here; write \"{schema}\" or \"{table}\"";
+    let why =
+        "generators.{tabel}: has \"{tabel}\", which has no meaning here; write \"{schema}\" or \"{table}\"";
     assert!(
         found(&[&wrong])
             .iter()
@@ -180,10 +185,10 @@ fn generators_that_are_named_after_tables() {
     assert_eq!(generator_of(&[&defined], "wp", "wp_posts"), "wp.wp_posts of time");
     // One that is defined by its name is as it is defined, and of the same kind.
     let same = format!("{wordpress}[generators.wp_posts]\nkind = 'sequence'\nstart = 7\n");
-    check(&[&same], &["warning: a.toml:5: generators.wp_posts: no table draws from it"]);
+    check(&[&same], &["warning: a.toml:5: generators.wp_posts: no table uses this generator"]);
     let other = format!("{wordpress}[generators.events]\n{time}");
-    let text = "tables.*.generator: would give a table wp.events, which is defined at a.toml:5 and is of the other kind; give the table a rule of its \
-                own, or rename that generator";
+    let text = "tables.*.generator: would give a table the generator wp.events, which is defined at a.toml:5 with the other kind; write a rule for that \
+                table alone, or rename the generator";
     assert!(
         found(&[&other]).iter().any(|line| line.replace('"', "").ends_with(text)),
         "{:?}",
@@ -214,8 +219,8 @@ fn patterns_of_schemas_that_clash() {
     check(
         &[&file("shop_*", "a*"), &file("shop_1*", "ab*")],
         &[
-            "error: b.toml:2: tables.\"ab*\": all its tables are matched by \"a*\" of \"shop_*\" (a.toml:2) too; only an exact name beats a \
-             pattern",
+            "error: b.toml:2: tables.\"ab*\": all tables of this pattern match \"a*\" of \"shop_*\" (a.toml:2) too, and only an exact name \
+             beats a pattern; remove one pattern",
         ],
     );
     check(&[&file("shop_*", "a*"), &file("shop_1", "ab*")], &[]);
@@ -258,5 +263,5 @@ fn a_bad_file_leaves_the_others_findings() {
     fs::write(folder.path().join("b.toml"), shop("step = 0", "")).unwrap();
     let found = load(folder.path()).unwrap_err().to_string();
     assert_eq!(found.lines().count(), 2, "{found}");
-    assert!(load(&folder.path().join("none")).unwrap_err().to_string().contains("make the folder"));
+    assert!(load(&folder.path().join("none")).unwrap_err().to_string().contains("create the folder"));
 }

@@ -40,7 +40,7 @@ async fn of_two_proxies_of_one_name_the_second_is_refused() {
     assert!(refused.to_string().contains("127.0.0.1:3307"), "{refused}");
     written(&first, &key, None, b"1").await;
     let same_folder = EtcdStore::open(settings(&etcd, "p1")).await.err().unwrap();
-    assert!(same_folder.to_string().contains("another rowstamp uses it"), "{same_folder}");
+    assert!(same_folder.to_string().contains("another Rowstamp process uses the folder"), "{same_folder}");
     // A clean end frees the name, and not only when the lease runs out.
     first.close().await;
     assert_eq!(etcd.ctl(0, &["get", "/rowstamp/proxies/p1"]), "");
@@ -194,5 +194,7 @@ async fn an_emptied_store_is_noticed() {
     let (p1, key) = (open(&etcd, "p1").await, Key::generator("shop.orders"));
     etcd.ctl(0, &["del", "--prefix", "/rowstamp/"]);
     soon("it is noticed", async || is_suspect(&p1, &key).await).await;
-    assert!(etcd.ctl(0, &["get", "/rowstamp/suspect"]).contains("witness is gone"));
+    assert!(
+        etcd.ctl(0, &["get", "/rowstamp/suspect"]).contains("the witness record of this proxy is missing")
+    );
 }
