@@ -11,6 +11,9 @@ use crate::schema::{Highest, LiveTable, Schema, TABLES_PER_READING, TableKind};
 use crate::table_name::TableName;
 use crate::tables::{Backend, TableError, Tables};
 
+/// So many tables that are missing have a line each in the log.
+const MISSING_MAX: usize = 20;
+
 /// A ruled table of the backend, read before anything is changed.
 pub(super) struct Live {
     pub(super) table: String,
@@ -50,16 +53,24 @@ impl Tables {
         let named = self.names(schema).await?;
         progress.begin("reading tables", named.len());
         let mut live = Vec::with_capacity(named.len());
+        let mut missing = Vec::new();
         for named in named.chunks(TABLES_PER_READING) {
             let read = (Instant::now(), self.backend.ddl.seen());
             let asked: Vec<TableName> = named.iter().map(|(name, _)| name.clone()).collect();
             let found = schema.live_tables(self.backend.case, &asked).await?;
-            for ((_, rule), found) in named.iter().zip(found) {
+            for ((name, rule), found) in named.iter().zip(found) {
+                if found.is_none() {
+                    missing.push((name, rule));
+                }
                 let found = found.filter(|found| found.kind == TableKind::Base);
                 live.extend(found.map(|found| self.live(old, rule, found, read)));
             }
             progress.add(named.len());
         }
+        let known: HashSet<String> = old.iter().flat_map(|old| old.exact_names()).collect();
+        missing
+            .retain(|(_, rule)| !rule.is_pattern() && !known.contains(&self.bound_name(rule, &rule.table)));
+        warn_of_missing(&missing);
         Ok(live)
     }
 
@@ -146,5 +157,19 @@ impl Tables {
         let (_, id_max) = self.asked_for_ids(&one.rule)?;
         let column = one.shape.column(&one.rule.column)?;
         Some(Highest { schema: &one.rule.schema, table: &one.table, column, id_max })
+    }
+}
+
+/// A rule may be written before its table is made. A misspelt name, or a table that the account does not see, looks the same.
+fn warn_of_missing(missing: &[(&TableName, &Arc<Rule>)]) {
+    for (table, rule) in missing.iter().take(MISSING_MAX) {
+        tracing::warn!(
+            %table,
+            rule = %rule.origin,
+            "a rule's table is not there, or the control account does not see it; check the name, or grant the account SELECT on the table"
+        );
+    }
+    if let more @ 1.. = missing.len().saturating_sub(MISSING_MAX) {
+        tracing::warn!(more, "more tables of rules are not there; `rowstamp check --online` lists all");
     }
 }

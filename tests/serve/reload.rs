@@ -38,6 +38,30 @@ impl Rig {
     }
 }
 
+/// A misspelt table would get no ids, and nobody would know.
+#[test]
+fn a_table_that_is_not_there_is_in_the_log_once() {
+    let db = "reload_missing";
+    let one = rules(db, "", &[("t", "id", "g"), ("no_such", "id", "g")]);
+    each_with(db, "", "", &one, |rig| {
+        let told = |rig: &Rig, table: &str| {
+            let log = rig.proxy.log();
+            log.lines()
+                .filter(|line| line.contains("a rule's table is not there") && line.contains(table))
+                .count()
+        };
+        assert_eq!(told(rig, "reload_missing.no_such"), 1, "{}: {}", rig.name(), rig.proxy.log());
+        assert_eq!(told(rig, "reload_missing.t "), 0, "{}", rig.name());
+        rig.change(&rules(
+            db,
+            "step = 2",
+            &[("t", "id", "g"), ("no_such", "id", "g"), ("neither", "id", "g")],
+        ));
+        assert_eq!(told(rig, "reload_missing.no_such"), 1, "{}: {}", rig.name(), rig.proxy.log());
+        assert_eq!(told(rig, "reload_missing.neither"), 1, "{}: {}", rig.name(), rig.proxy.log());
+    });
+}
+
 #[test]
 fn rules_come_change_and_go() {
     let none = rules("reload_text", "", &[]);
