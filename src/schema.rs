@@ -110,6 +110,29 @@ impl Schema {
         Ok(Moment::from_micros(micros.unwrap_or_default()))
     }
 
+    /// `user@host`, as the server takes this account.
+    pub async fn account(&self) -> Result<String, SchemaError> {
+        let rows = self.rows("SELECT CURRENT_USER()", vec![]).await?;
+        Ok(rows.first().and_then(|row| text(row, 0)).unwrap_or_default())
+    }
+
+    /// Whether the account lacks a right that the statement needs: the server prepares it, and nothing runs.
+    pub async fn is_denied(&self, statement: &str) -> Result<bool, SchemaError> {
+        // No right on the database, the table, or a column.
+        const DENIED: [u16; 3] = [1044, 1142, 1143];
+        let mut conn = self.conn().await?;
+        let prepared = within(self.timeout, async {
+            let statement = conn.prep(statement).await?;
+            conn.close(statement).await
+        });
+        match prepared.await {
+            Ok(()) => Ok(false),
+            // Another error, of a table that is not there, comes after the look at the rights.
+            Err(SchemaError::Query(mysql_async::Error::Server(error))) => Ok(DENIED.contains(&error.code)),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Whether the server takes no writes, from most of its users at least.
     pub async fn is_read_only(&self) -> Result<bool, SchemaError> {
         let rows = self.rows("SELECT @@global.read_only", vec![]).await?;

@@ -114,6 +114,7 @@ codes! {
     ClockApart "clock-apart" "the clocks of this machine and of the server differ: INSERTs that need timestamp ids get error 1467",
     StoreAsync "store-async" "the store's server replicates asynchronously: after a failover the store can have old bounds",
     StoreNotDurable "store-not-durable" "the store's server can lose commits in a crash",
+    StoreDenied "store-denied" "the account of a store in a table lacks rights on the table: the proxy cannot keep its bounds there",
     StoreUnread "store-unread" "the bounds in the store could not be read: the ids in the tables are not compared with them",
     StoreSuspected "store-suspected" "the store may hold older data than before, as after a restore: no ids are issued",
     GeneratorDiffers "generator-differs" "the store has the generator with another kind or layout than the rules",

@@ -19,7 +19,7 @@ use crate::schema::facts::Facts;
 
 pub use finding::{Code, Finding, Severity, Where};
 pub use server::{compression, lock_held};
-pub use store_facts::{StoreFacts, StoreKind};
+pub use store_facts::{Denied, StoreFacts, StoreKind};
 
 /// All that is to be said of these rules on this server, in the order in which it is shown: by table, the worst first.
 pub fn findings(facts: &Facts, rules: &RuleSet, store: &StoreFacts) -> Vec<Finding> {

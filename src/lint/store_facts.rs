@@ -1,5 +1,12 @@
 //! What is known of the store that the rules' bounds are in.
 
+use std::collections::BTreeMap;
+
+use crate::schema::facts::ServerFacts;
+use crate::store::mysql::Need;
+use crate::store::record::{GeneratorRecord, IdentityRecord, SuspectRecord, decode};
+use crate::store::{Json, Key, StoreError, Versioned};
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoreKind {
     Embedded,
@@ -15,9 +22,18 @@ pub struct StoreFacts {
     pub generators: Result<BTreeMap<String, GeneratorRecord>, String>,
     /// Of kind "mysql": the server that its table is on, where that could be asked.
     pub server: Option<ServerFacts>,
+    /// The rights that the account of a store in a table lacks.
+    pub denied: Option<Denied>,
     pub suspect: Option<SuspectRecord>,
     /// What names it, where a proxy has asked for that.
     pub identity: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Denied {
+    /// `user@host`
+    pub account: String,
+    pub needs: Vec<Need>,
 }
 
 impl StoreFacts {
@@ -52,7 +68,14 @@ impl StoreFacts {
 
     /// One that did not answer, or may not be opened.
     pub fn unread(kind: StoreKind, why: impl Into<String>) -> Self {
-        StoreFacts { kind, generators: Err(why.into()), server: None, suspect: None, identity: None }
+        StoreFacts {
+            kind,
+            generators: Err(why.into()),
+            server: None,
+            denied: None,
+            suspect: None,
+            identity: None,
+        }
     }
 
     /// As one was read, or was not.
@@ -63,13 +86,3 @@ impl StoreFacts {
         }
     }
 }
-use crate::schema::facts::ServerFacts;
-use crate::store::Json;
-use crate::store::Key;
-use crate::store::StoreError;
-use crate::store::Versioned;
-use crate::store::record::GeneratorRecord;
-use crate::store::record::IdentityRecord;
-use crate::store::record::SuspectRecord;
-use crate::store::record::decode;
-use std::collections::BTreeMap;

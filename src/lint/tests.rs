@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Code, Finding, Severity, StoreFacts, StoreKind, findings};
+use super::{Code, Denied, Finding, Severity, StoreFacts, StoreKind, findings};
 use crate::ids::layout::Moment;
 use crate::rules::RuleSet;
 use crate::rules::model::ColumnShape;
@@ -11,6 +11,7 @@ use crate::schema::facts::{
     Accounts, Body, BodyKind, ColumnFacts, Facts, ForeignKey, Highest, Index, ServerFacts, TableFacts,
     ViewFacts,
 };
+use crate::store::mysql::Table;
 use crate::store::{GeneratorRecord, Key, Revision, Versioned};
 use crate::table_name::{NameCase, TableName};
 

@@ -7,7 +7,7 @@ use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
 use crate::config::{Config, Mysql, StoreKind};
-use crate::lint::{self, StoreFacts};
+use crate::lint::{self, Denied, StoreFacts};
 use crate::opened::store::{OperatorStore, store_account};
 use crate::schema::facts::ServerFacts;
 use crate::schema::{Schema, SchemaError};
@@ -54,21 +54,37 @@ fn of_answer(kind: lint::StoreKind, answer: Result<Records, Elapsed>) -> StoreFa
 /// A table that is not there yet holds nothing.
 async fn of_table(config: &Config, mysql: &Mysql) -> StoreFacts {
     let kind = lint::StoreKind::Mysql;
-    match server(config, mysql).await {
+    match table(config, mysql).await {
         Err(error) => StoreFacts::unread(kind, error.to_string()),
         Ok(None) => StoreFacts::unread(kind, "store.user is missing; write store.user, or [backend.control]"),
-        Ok(Some((server, is_made))) => {
+        Ok(Some(Seen { server, is_made, denied })) => {
             let facts = if is_made { opened(config, kind).await } else { StoreFacts::empty(kind) };
-            StoreFacts { server: Some(server), ..facts }
+            StoreFacts { server: Some(server), denied, ..facts }
         }
     }
 }
 
-/// The table's server, and whether the table is made: of a store in Leaf's table, the one of ours beside it.
-async fn server(config: &Config, mysql: &Mysql) -> Result<Option<(ServerFacts, bool)>, SchemaError> {
+/// Of a store in a table.
+struct Seen {
+    server: ServerFacts,
+    /// The table: of a store in Leaf's table, the one of ours beside it.
+    is_made: bool,
+    denied: Option<Denied>,
+}
+
+async fn table(config: &Config, mysql: &Mysql) -> Result<Option<Seen>, SchemaError> {
     let Some(account) = store_account(config, mysql) else { return Ok(None) };
     let schema = Schema::connect(&account).await?;
-    let table = Table::parse(&mysql.table).own();
-    let is_made = schema.shape(&table.schema, &table.name).await?.is_some();
-    Ok(Some((ServerFacts::read(&schema).await?, is_made)))
+    let table = Table::parse(&mysql.table);
+    let own = table.own();
+    let is_made = schema.shape(&own.schema, &own.name).await?.is_some();
+    let mut needs = Vec::new();
+    for need in table.needs(is_made) {
+        if schema.is_denied(&need.statement).await? {
+            needs.push(need);
+        }
+    }
+    let denied =
+        if needs.is_empty() { None } else { Some(Denied { account: schema.account().await?, needs }) };
+    Ok(Some(Seen { server: ServerFacts::read(&schema).await?, is_made, denied }))
 }

@@ -66,6 +66,49 @@ impl Table {
         let quote = |name: &str| format!("`{}`", name.replace('`', "``"));
         format!("{}.{}", quote(&self.schema), quote(&self.name))
     }
+
+    /// The rights that the store needs. `is_made`: the table of Rowstamp's own is there.
+    #[must_use]
+    pub fn needs(&self, is_made: bool) -> Vec<Need> {
+        let own = self.own().quoted();
+        let create = (!is_made).then(|| Need::new("CREATE", &own, create(&own)));
+        let mut needs: Vec<_> = create.into_iter().collect();
+        let of_table = |table: &str, column: &str| {
+            [
+                Need::new("SELECT", table, format!("SELECT {column} FROM {table} LIMIT 0")),
+                Need::new("INSERT", table, format!("INSERT INTO {table} ({column}) VALUES (1)")),
+                Need::new("UPDATE", table, format!("UPDATE {table} SET {column} = 1 WHERE 1 = 0")),
+            ]
+        };
+        needs.extend(of_table(&own, "revision"));
+        if self.is_leafs() {
+            needs.extend(of_table(&self.quoted(), "max_id"));
+        }
+        needs
+    }
+}
+
+/// A right on a table, and a statement whose preparation the server denies to an account without it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Need {
+    pub right: &'static str,
+    /// Quoted, with its schema.
+    pub table: String,
+    pub statement: String,
+}
+
+impl Need {
+    fn new(right: &'static str, table: &str, statement: String) -> Self {
+        Need { right, table: table.to_owned(), statement }
+    }
+}
+
+/// `own`: quoted.
+fn create(own: &str) -> String {
+    format!(
+        "CREATE TABLE IF NOT EXISTS {own} (name VARBINARY(600) PRIMARY KEY, revision BIGINT UNSIGNED NOT NULL, \
+         value LONGBLOB NOT NULL) ENGINE = InnoDB"
+    )
 }
 
 /// Of a table that is named without one.
@@ -131,11 +174,7 @@ impl MysqlStore {
 
 impl Inner {
     async fn prepare(&self) -> Result<()> {
-        let create = format!(
-            "CREATE TABLE IF NOT EXISTS {} (name VARBINARY(600) PRIMARY KEY, revision BIGINT UNSIGNED NOT NULL, \
-             value LONGBLOB NOT NULL) ENGINE = InnoDB",
-            self.own
-        );
+        let create = create(&self.own);
         let own = self.own.clone();
         self.connection
             .read(async |conn| {

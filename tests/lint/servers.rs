@@ -4,7 +4,7 @@ use std::fs;
 
 use sha2::{Digest, Sha256};
 
-use crate::lint::rig::{Folder, Found, ROOT, RULES, TABLE, client};
+use crate::lint::rig::{Folder, Found, ROOT, RULES, TABLE, client, server};
 use crate::support::etcd::Version;
 use crate::support::raw::{Client, Options};
 use crate::support::router::Router;
@@ -80,6 +80,52 @@ fn compression_of_the_server(kind: Kind, server: &Server, folder: &Folder) {
             "{} {offered} {wanted}",
             kind.name()
         );
+    }
+}
+
+/// The remedy of a finding is the statement that ends it.
+#[test]
+fn rights_on_a_store_in_a_table() {
+    for kind in Kind::ALL {
+        let Some(server) = server(kind) else { continue };
+        let mut direct = client(server);
+        direct.run(
+            "DROP DATABASE IF EXISTS rights_on_store; CREATE DATABASE rights_on_store; CREATE TABLE rights_on_store.leaf_alloc(\
+             biz_tag VARCHAR(128) PRIMARY KEY, max_id BIGINT NOT NULL, step INT NOT NULL)",
+        );
+        let folder = Folder::new(server, ROOT);
+        let made = |table: &str| {
+            format!(
+                "CREATE TABLE rights_on_store.{table} (name VARBINARY(600) PRIMARY KEY, revision BIGINT UNSIGNED NOT NULL, \
+                 value LONGBLOB NOT NULL)"
+            )
+        };
+        for (user, table, before, lacks) in [
+            ("nothing", "none", String::new(), "CREATE, SELECT, INSERT, UPDATE on `rights_on_store`.`none`"),
+            ("reads", "reads", made("reads"), "INSERT, UPDATE on `rights_on_store`.`reads`"),
+            (
+                "leafs",
+                "leaf_alloc",
+                made("rowstamp_bounds"),
+                "INSERT, UPDATE on `rights_on_store`.`leaf_alloc`",
+            ),
+        ] {
+            direct.run(format!(
+                "DROP USER IF EXISTS rs_{user}@'%'; CREATE USER rs_{user}@'%' IDENTIFIED BY 'p'"
+            ));
+            if !before.is_empty() {
+                direct.run(before);
+                direct.run(format!("GRANT SELECT ON rights_on_store.* TO rs_{user}@'%'"));
+            }
+            let store = format!(
+                "[store]\nkind = 'mysql'\ntable = 'rights_on_store.{table}'\nuser = 'rs_{user}'\npassword = 'p'\n"
+            );
+            folder.configure(server, ROOT, &store);
+            let text = folder.check().text("store-denied");
+            assert!(text.contains(lacks), "{} {user}: {text}", kind.name());
+            direct.run(&text[text.find("GRANT ").unwrap()..].trim_end_matches('"').to_owned());
+            assert!(!folder.check().has("store-denied"), "{} {user}", kind.name());
+        }
     }
 }
 

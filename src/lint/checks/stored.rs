@@ -1,6 +1,9 @@
 //! The store: what it holds of the generators, and whether it can be relied on.
 
+use std::collections::BTreeMap;
+
 use crate::lint::finding::{Code, Finding, Where};
+use crate::lint::store_facts::Denied;
 use crate::lint::survey::Survey;
 use crate::rules::model::{GeneratorKind, GeneratorSpec};
 use crate::schema::facts::ServerFacts;
@@ -28,6 +31,7 @@ pub(in crate::lint) fn judge(survey: &Survey<'_>, found: &mut Vec<Finding>) {
         let remedy = "rowstamp store raise --settle";
         found.push(Finding::error(Code::StoreSuspected, Where::object("store"), why, remedy));
     }
+    found.extend(store.denied.as_ref().map(denied));
     if let Some(server) = &store.server {
         found.extend(replication(server));
         found.extend(durability(server));
@@ -53,6 +57,25 @@ fn differs(spec: &GeneratorSpec, record: &GeneratorRecord) -> Option<Finding> {
     let GeneratorKind::Timestamp(timestamp) = &spec.kind else { return None };
     let (stored, written) = (record.layout.as_deref()?, timestamp.layout.to_string());
     if stored == written { None } else { differs("layout", stored, &written) }
+}
+
+fn denied(denied: &Denied) -> Finding {
+    let mut tables: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for need in &denied.needs {
+        tables.entry(&need.table).or_default().push(need.right);
+    }
+    let (user, host) = denied.account.rsplit_once('@').unwrap_or((&denied.account, "%"));
+    let account = format!("'{user}'@'{host}'");
+    let lacks = tables.iter().map(|(table, rights)| format!("{} on {table}", rights.join(", ")));
+    let lacks = lacks.collect::<Vec<_>>().join("; ");
+    let why = format!("the store's account {account} lacks {lacks}: Rowstamp cannot keep its bounds there");
+    // A table that is not there is granted on with CREATE alone.
+    let grants = tables.iter().map(|(table, rights)| {
+        let all = ["CREATE", "SELECT", "INSERT", "UPDATE"];
+        let rights = if rights.contains(&"CREATE") { all.join(", ") } else { rights.join(", ") };
+        format!("GRANT {rights} ON {table} TO {account}")
+    });
+    Finding::error(Code::StoreDenied, Where::object("store"), why, grants.collect::<Vec<_>>().join("; "))
 }
 
 /// Bounds that a failover takes back are ids that come twice.

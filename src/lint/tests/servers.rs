@@ -1,7 +1,7 @@
 use super::Severity::{Error, Note, Warning};
 use super::{
-    Case, Code, GeneratorRecord, Key, Moment, NOW, Revision, ServerFacts, StoreFacts, StoreKind, Versioned,
-    stored,
+    Case, Code, Denied, GeneratorRecord, Key, Moment, NOW, Revision, ServerFacts, StoreFacts, StoreKind,
+    Table, Versioned, stored,
 };
 
 #[test]
@@ -75,6 +75,26 @@ fn a_store_on_a_server() {
 
     on_mysql(&[], 0).check(Code::StoreNotDurable, None);
     on_mysql(&[("innodb_flush_log_at_trx_commit", "2")], 0).check(Code::StoreNotDurable, Some(Warning));
+}
+
+#[test]
+fn rights_on_a_store_in_a_table() {
+    let lacking = |table: &str, is_made: bool, rights: &[&str]| {
+        let mut case = on_mysql(&[], 0);
+        let mut needs = Table::parse(table).needs(is_made);
+        needs.retain(|need| rights.contains(&need.right));
+        case.store.denied = Some(Denied { account: "r@a@%".to_owned(), needs });
+        case
+    };
+    on_mysql(&[], 0).check(Code::StoreDenied, None);
+    let writes = lacking("bounds", true, &["INSERT", "UPDATE"]);
+    writes.says(Code::StoreDenied, Error, "account 'r@a'@'%' lacks INSERT, UPDATE on `rowstamp`.`bounds`:");
+    writes.says(Code::StoreDenied, Error, "GRANT INSERT, UPDATE ON `rowstamp`.`bounds` TO 'r@a'@'%'");
+    // A GRANT on a table that is not there needs CREATE.
+    let unmade = lacking("bounds", false, &["CREATE"]);
+    unmade.says(Code::StoreDenied, Error, "GRANT CREATE, SELECT, INSERT, UPDATE ON `rowstamp`.`bounds` TO");
+    let leafs = lacking("leaf.leaf_alloc", true, &["UPDATE"]);
+    leafs.says(Code::StoreDenied, Error, "UPDATE on `leaf`.`leaf_alloc`; UPDATE on `leaf`.`rowstamp_bounds`");
 }
 
 #[test]
