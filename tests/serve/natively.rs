@@ -114,10 +114,12 @@ const DOUBTED: [&str; 4] = [
 fn what_cannot_be_rewritten_goes_on_as_it_came() {
     let db = "natively_doubt";
     let made = format!(
-        "{KEPT}CREATE TABLE n (id BIGINT PRIMARY KEY, a INT UNIQUE); CREATE TABLE r (id BIGINT PRIMARY KEY AUTO_INCREMENT, a INT);"
+        "{KEPT}CREATE TABLE n (id BIGINT PRIMARY KEY, a INT UNIQUE); CREATE TABLE r (id BIGINT PRIMARY KEY AUTO_INCREMENT, a INT); \
+         CREATE TABLE s (id BIGINT PRIMARY KEY AUTO_INCREMENT, a INT);"
     );
     let rules = rules(db).replace("\"native\"", "\"refuse\"")
-        + "[tables.r]\ncolumn = \"id\"\ngenerator = \"g\"\nexplicit = \"reject\"\n";
+        + "[tables.r]\ncolumn = \"id\"\ngenerator = \"g\"\nexplicit = \"reject\"\n\
+           [tables.s]\ncolumn = \"id\"\ngenerator = \"g\"\nmode = \"shadow\"\n";
     each_with(db, &made, "on_doubt = \"forward\"\n", &rules, |rig| {
         let name = rig.name();
         let mut client = rig.client();
@@ -157,6 +159,7 @@ fn what_cannot_be_rewritten_goes_on_as_it_came() {
             assert!(id[0] > highest, "{name}: {id:?} after {highest}");
         }
         assert_eq!(rows(&mut client, "SELECT COUNT(*) FROM t WHERE id=0"), "0", "{name}");
+        assert_eq!(code(&mut client, "INSERT INTO s(a) VALUES(1)"), 0, "{name}");
         // Of a table whose clients write no ids nothing goes that nobody has looked at.
         for sql in ["INSERT INTO r(id,a) VALUES(5,1)", "INSERT INTO r(a) SELECT ROW_COUNT()+10"] {
             assert_eq!(code(&mut client, sql), UNSUPPORTED, "{name}: {sql}");
@@ -164,5 +167,14 @@ fn what_cannot_be_rewritten_goes_on_as_it_came() {
         // The table loses its AUTO_INCREMENT: what was prepared would store none.
         client.run("ALTER TABLE t MODIFY id BIGINT");
         assert_eq!(code_of(&client.execute(&insert, &values).unwrap()), UNSUPPORTED, "{name}");
+        drop(client);
+        rig.proxy.stop();
+        // Shadow mode counts the one statement into its own table.
+        let log = rig.proxy.last_log();
+        let counted: Vec<&str> = log.lines().filter(|line| line.contains("rewritten=")).collect();
+        assert!(
+            counted.len() == 1 && counted[0].contains("rewritten=1 passed=0 refused=0"),
+            "{name}: {counted:?}"
+        );
     });
 }

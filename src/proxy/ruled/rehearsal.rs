@@ -12,7 +12,7 @@ use crate::proxy::ruled::params::{Params, not_staged_in_bulk, too_many_sets};
 use crate::proxy::session::Session;
 use crate::rewrite::plan::effects::Effects;
 use crate::rewrite::plan::prepared_names::{self, Known, Value};
-use crate::rewrite::plan::{self, InsertPlan, Need, Plan, Planned, Protocol};
+use crate::rewrite::plan::{self, InsertPlan, Lookup, Need, Plan, Planned, Protocol};
 use crate::rewrite::prepare::PreparedInsert;
 use crate::rewrite::{bulk, execution, planner};
 use crate::sql::dialect::Dialect;
@@ -44,6 +44,8 @@ struct Rehearsed {
     tables: Vec<LookedAt>,
     /// Whether a temporary table masks one of them would be asked first.
     asks: bool,
+    /// The last table with a rule that it looked at is on: what stopped the plan there is not shadow mode's to count.
+    ends_at_active: bool,
 }
 
 /// A table in shadow mode.
@@ -187,15 +189,20 @@ impl Session {
         protocol: Protocol,
     ) -> Rehearsed {
         let session = &self.relay.session;
-        let looked_at = Mutex::new((Vec::new(), false));
+        let looked_at = Mutex::new((Vec::new(), false, false));
         let lookup = |schema: &str, table: &str| {
-            if let Some(found) = tables.shadowed(schema, table) {
-                let mut looked_at = looked_at.lock();
+            let rehearsed = tables.rehearsed(schema, table);
+            let mut looked_at = looked_at.lock();
+            let shadowed = tables.shadowed(schema, table);
+            if shadowed.is_some() || !matches!(rehearsed, Lookup::NotRuled) {
+                looked_at.2 = shadowed.is_none();
+            }
+            if let Some(found) = shadowed {
                 looked_at.0.push(LookedAt { named: TableName::new(schema, table), table: found });
                 // Counted as if it masked nothing, which is what the server would say of most.
                 looked_at.1 |= session.masked(schema, table) == Masked::Unsure;
             }
-            tables.rehearsed(schema, table)
+            rehearsed
         };
         let rehearsed =
             RehearsedSession { prepared: &session.rehearsed_prepared, session: &session.sql_prepared };
@@ -214,8 +221,8 @@ impl Session {
             },
             protocol,
         );
-        let (tables, asks) = looked_at.into_inner();
-        Rehearsed { planned, tables, asks }
+        let (tables, asks, ends_at_active) = looked_at.into_inner();
+        Rehearsed { planned, tables, asks, ends_at_active }
     }
 }
 
@@ -235,6 +242,10 @@ impl Rehearsed {
         let last = self.tables.last().map(|last| parts(&last.table));
         let mut asks = self.asks;
         let (name, outcome) = match planned {
+            // It went to the server as it came, by rewrite.on_doubt.
+            Planned::Refused(_) | Planned::Unreadable(_) | Planned::Stale { .. } if self.ends_at_active => {
+                return;
+            }
             Planned::Refused(why) => (last, Outcome::Refused(why.to_string())),
             Planned::Unreadable(why) | Planned::Stale { unreadable: why, .. } => {
                 (last, Outcome::ServerFirst(why.refusal.to_string()))
