@@ -32,7 +32,9 @@ pub enum AddressError {
     #[error("an IPv6 address needs brackets: [{0}]:port")]
     Brackets(String),
     /// Its text is not shown: it may hold a password.
-    #[error("an address contains no user and no password; write them as keys of the same table")]
+    #[error(
+        "an address contains no user and no password; remove them from the address (accounts have their own keys)"
+    )]
     Account,
     #[error("unix: needs a path after it, as in unix:/run/rowstamp.sock")]
     NoPath,

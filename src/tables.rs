@@ -92,15 +92,15 @@ impl TableError {
     fn for_client(&self) -> String {
         let why = match self {
             TableError::Schema(error @ SchemaError::Locked { .. }) => return error.to_string(),
-            TableError::Schema(_) => "Rowstamp could not read its columns from the server",
-            TableError::Bind { .. } => "Rowstamp could not bind it to its generator in the store",
-            TableError::Open { .. } => "Rowstamp could not open its generator",
+            TableError::Schema(_) => "Rowstamp could not read the table's columns from the server",
+            TableError::Bind { .. } => "Rowstamp could not bind the table to its generator in the store",
+            TableError::Open { .. } => "Rowstamp could not open the table's generator",
             TableError::Lock(LockError::Held { .. }) => {
                 "it is held by another Rowstamp, which has another store"
             }
-            TableError::Lock(_) => "Rowstamp could not obtain its lock",
+            TableError::Lock(_) => "Rowstamp could not obtain the table's lock",
             TableError::Floor(error) => return error.for_client(),
-            TableError::MadeTwice(_) => "two rules make different generators of one name for it",
+            TableError::MadeTwice(_) => "two rules make different generators of the same name",
             TableError::NotOpen(_) | TableError::Yielded => return self.to_string(),
         };
         format!("the table cannot be served: {why}; the proxy's log has the reason")
@@ -314,12 +314,13 @@ impl Tables {
         let why = match tokio::time::timeout(DDL_READ_MAX, raised).await {
             Ok(Err(error)) if error.may_pass() => error.for_client(),
             Ok(raised) => return raised,
-            Err(_) => format!("the read took more than {DDL_READ_MAX:?}"),
+            Err(_) => format!("this took more than {DDL_READ_MAX:?}"),
         };
         tracing::warn!(
             why,
             table = format!("{}.{table}", rule.schema),
-            "Rowstamp could not read the highest id of the table after DDL, and continues above the ids that it has issued"
+            "Rowstamp could not read the highest id of the table after DDL, or not raise the generator above it; the generator continues \
+             above the ids that it has issued"
         );
         Ok(())
     }

@@ -27,8 +27,8 @@ const JSON: &str = concat!(
 pub struct CheckArgs {
     #[command(flatten)]
     pub config: ConfigArg,
-    /// Check the live server and the store too, through the control account: tables, columns,
-    /// keys, ids, triggers, routines, views. Changes nothing on the server or in the store.
+    /// Check the live server too, through the control account (tables, columns, keys, ids,
+    /// triggers, routines, views), and the store. Changes nothing on the server or in the store.
     #[arg(long)]
     pub online: bool,
     #[arg(long, help = JSON)]

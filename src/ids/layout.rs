@@ -138,7 +138,7 @@ pub enum NodeError {
 pub enum DecodeError {
     #[error("is above {}, the largest signed BIGINT", i64::MAX)]
     TooLarge,
-    #[error("has bits that are zero or constant in this layout; the id was made with another layout")]
+    #[error("does not match the zero or constant bits of this layout; the id was made with another layout")]
     Foreign,
 }
 

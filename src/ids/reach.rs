@@ -45,7 +45,7 @@ impl fmt::Display for Far {
         let left = (max + 1).saturating_sub(*to);
         write!(
             f,
-            "; {left} would be left up to its last id, {max}, and a bound cannot be lowered while proxies run"
+            "; of the ids up to its last id, {max}, {left} would be left, and a bound cannot be lowered while proxies run"
         )
     }
 }
@@ -76,7 +76,7 @@ mod tests {
         }
         let said = Reach { bound: 5_001, highest: Some(5_000), max: 9_000 }.far(9_000).unwrap().to_string();
         assert!(
-            said.contains("5001") && said.contains("5000") && said.contains("; 1 would be left"),
+            said.contains("5001") && said.contains("5000") && said.contains(", 1 would be left"),
             "{said}"
         );
     }

@@ -66,7 +66,7 @@ pub enum Offer {
     Off,
     /// All clients and servers support it.
     Zlib,
-    /// MySQL 8.0.18 and later: needs less CPU time, and compresses as well.
+    /// MySQL 8.0.18 and later: needs less CPU time, and compresses equally well.
     Zstd,
     /// Both.
     Any,
@@ -103,7 +103,7 @@ pub enum ServerCompression {
     Off,
     /// All servers support it.
     Zlib,
-    /// MySQL 8.0.18 and later: needs less CPU time, and compresses as well.
+    /// MySQL 8.0.18 and later: needs less CPU time, and compresses equally well.
     Zstd,
     /// Both; zstd if the server supports it.
     Any,

@@ -424,7 +424,10 @@ impl Walk<'_> {
             }
             Resolved::Missing => {
                 let name = self.names(head.table).map(|name| format!("{name}: ")).unwrap_or_default();
-                let why = format!("{name}the table does not exist; create the table, and try again");
+                let why = format!(
+                    "{name}the control account does not see this table, or the table of this view; create the table, or GRANT SELECT \
+                     on the table to the control account, and try again"
+                );
                 return Err(Box::new(self.server_first(start, Refusal::new(why))));
             }
             Resolved::ServerFirst(why) => return Err(Box::new(self.server_first(start, Refusal::new(why)))),

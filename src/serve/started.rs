@@ -40,7 +40,9 @@ pub(super) async fn tell(desk: &dyn Desk, config: &Path, schema: Option<&Schema>
 
 fn stands(row: &GeneratorRow) -> String {
     match (row.kind, row.bound, row.node) {
-        (Kind::Sequence, Some(bound), _) => format!("the generator's ids below {bound} are reserved"),
+        (Kind::Sequence, Some(bound), _) => {
+            format!("the generator is open; its bound in the store is {bound}")
+        }
         (Kind::Timestamp, _, Some(node)) => format!("this proxy is node {node} of the generator"),
         _ => "the generator is not open".to_owned(),
     }

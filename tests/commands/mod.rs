@@ -214,7 +214,7 @@ fn decode_takes_ids_apart() {
     );
     check(None, &with("snowflake", &["9223372036854775808"]), (1, "", "is above 9223372036854775807"));
     check(None, &with("snowflake", &["99999999999999999999999"]), (1, "", "is above 9223372036854775807"));
-    check(None, &with("js-safe", &["9007199254740992"]), (1, "", "it was made by another one"));
+    check(None, &with("js-safe", &["9007199254740992"]), (1, "", "was made with another layout"));
     check(
         None,
         &with("snowflak", &["1"]),

@@ -123,7 +123,7 @@ fn rights_on_a_store_in_a_table() {
             folder.configure(server, ROOT, &store);
             let text = folder.check().text("store-denied");
             assert!(text.contains(lacks), "{} {user}: {text}", kind.name());
-            direct.run(&text[text.find("GRANT ").unwrap()..].trim_end_matches('"').to_owned());
+            direct.run(text[text.find("GRANT ").unwrap()..].trim_end_matches('"'));
             assert!(!folder.check().has("store-denied"), "{} {user}", kind.name());
         }
     }

@@ -83,7 +83,7 @@ fn tables_are_listed_and_rules_are_added() {
             ("plan --kind timestamp --layout snowflake --interleave", 2, "--interleave is for sequences"),
             ("plan --schema nowhere", 0, "no chosen table has AUTO_INCREMENT"),
             ("sql --back", 2, "--step"),
-            ("sql --table nothing", 1, " has a rule; write a rule first"),
+            ("sql --table nothing", 1, "; write a rule first"),
             ("sql --table big --servers 2 --server 3", 2, "--server 3 is not one of --servers 2"),
             ("sql --table big --servers 2 --server 2", 2, "this server counts by 1 from 1"),
             ("seed --shard localhost", 2, "has no port"),

@@ -342,7 +342,7 @@ fn a_table_moves_to_another_generator_while_one_proxy_runs() {
     to_first.run(insert);
     first.write_rules("rules", &moved(&rules(DB, 50)));
     let (in_force, log) = first.reload();
-    assert!(!in_force && log.contains("only while one proxy runs: p2"), "{log}");
+    assert!(!in_force && log.contains("only while one proxy runs; stop the other proxies (p2)"), "{log}");
     to_first.run(insert);
     let mut to_second = client(second.port, DB).unwrap();
     to_second.run(insert);
@@ -383,7 +383,10 @@ fn a_table_moves_while_a_proxy_is_frozen() {
     second.signal("CONT");
     // What it had reserved is 150 at the most, and then it looks at the binding.
     let mut codes: Vec<u16> = (0..200).map(|_| code(&mut to_second, insert)).collect();
-    wait_until(|| second.log(), || second.log().contains("only while one proxy runs: p1"));
+    wait_until(
+        || second.log(),
+        || second.log().contains("only while one proxy runs; stop the other proxies (p1)"),
+    );
     wait_until(
         || second.log(),
         || {

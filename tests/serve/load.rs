@@ -124,7 +124,7 @@ fn triggers_that_the_control_account_cannot_see() {
         client.local_file = b"\\N\t2\n".to_vec();
         let said = message(&mut client, all);
         assert!(
-            said.contains("warnings of the values (1)") && said.contains("GRANT TRIGGER"),
+            said.contains("of the values (warnings: 1)") && said.contains("GRANT TRIGGER"),
             "{}: {said}",
             kind.name()
         );

@@ -68,7 +68,7 @@ fn an_etcd_that_was_put_back_is_settled_while_proxies_run() {
         second.stop();
         drop(to_second);
         etcd.restore(&stopped);
-        check(&first, "raise --settle", 1, &["p2 wrote to the store", "--others-stopped"]);
+        check(&first, "raise --settle", 1, &["are not connected to it now: p2", "--others-stopped"]);
         check(&first, "raise --settle --others-stopped", 0, &["settled"]);
         goes_on(&mut to_first);
         second.restart();
@@ -181,10 +181,10 @@ fn a_table_of_bounds_moves_to_etcd_when_its_proxies_are_stopped() {
     let config = crate::fleet::config(server, &etcd, "p2");
     let mut new = Proxy::written(&config, &[("rules", &crate::fleet::rules(DB, 10))]);
     let line = format!("move --from {}", old.dir().join("rowstamp.toml").display());
-    check(&new, &line, 1, &["p1 live on the store of", "stop them, then move"]);
+    check(&new, &line, 1, &["proxies use the store of", "stop them, then move"]);
     server.client().run(format!("DELETE FROM {DB}.t"));
     old.stop();
-    check(&new, &line, 0, &["2 records of", "written"]);
+    check(&new, &line, 0, &["records: 2, written: ", "written"]);
     new.try_start().unwrap();
     let mut to_new = client(new.port, DB).unwrap();
     let ids: Vec<_> = (0..50).map(|_| insert_id(&mut to_new, INSERT)).collect();

@@ -273,8 +273,12 @@ fn letter_case_of_names() {
         for (nth, name) in ["cased_2.LATER", "Cased_2.later"].into_iter().enumerate() {
             assert_eq!(insert_id(&mut client, &format!("INSERT INTO {name}(a) VALUES(1)")), nth as u64 + 1);
         }
-        let made: Vec<_> =
-            proxy.log().lines().filter(|l| l.contains("generator is made")).map(str::to_owned).collect();
+        let made: Vec<_> = proxy
+            .log()
+            .lines()
+            .filter(|l| l.contains("has made a generator for the table"))
+            .map(str::to_owned)
+            .collect();
         assert!(made.len() == 1 && made[0].contains("cased_2.later"), "{made:?}");
     }
     // These two are tables of their own, and so are their generators; the pattern is of other letters.

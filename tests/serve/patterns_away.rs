@@ -45,7 +45,7 @@ fn the_store_is_away_when_a_table_is_new() {
         client.run(format!("CREATE TABLE late {TABLE}"));
         rig.direct().run("INSERT INTO late VALUES(40, 1)");
         let said = message(&mut client, "INSERT INTO late(a) VALUES(1)");
-        let expect = "Rowstamp could not open its generator; the proxy's log has the reason";
+        let expect = "Rowstamp could not open the table's generator; the proxy's log has the reason";
         assert!(said.starts_with("1467 ") && said.contains(expect), "{name}: {said}");
         let told = rig.proxy.log();
         let line = told.lines().find(|line| line.contains("Rowstamp cannot serve a table with a rule"));

@@ -82,7 +82,7 @@ fn from_elsewhere() {
         let Some(rig) = start(kind, "proxy_elsewhere", ("required", "10.0.0.0/8"), "") else { continue };
         for header in [V1, b""] {
             let said = refused(&rig, header);
-            assert!(said.contains("1043") && said.contains("127.0.0.1 is not in it"), "{said}");
+            assert!(said.contains("1043") && said.contains("127.0.0.1 is not in that list"), "{said}");
         }
     }
 }

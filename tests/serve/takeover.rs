@@ -102,7 +102,7 @@ fn who_cannot_take_over_is_told_why() {
         let write = |text: &str| std::fs::write(rig.proxy.dir().join("rowstamp.toml"), text).unwrap();
         write(&written.replace("127.0.0.1:0", "127.0.0.2:0"));
         let said = rig.proxy.attempt(&["--takeover"]);
-        assert!(said.contains("it listens on 127.0.0.1:0, not on 127.0.0.2:0"), "{said}");
+        assert!(said.contains("listens on 127.0.0.1:0, not on 127.0.0.2:0"), "{said}");
         write(&written);
         assert_eq!((insert(&mut old), insert(&mut rig.client())), (2, 3), "{}", rig.name());
         // Rules that are not the old sessions' any more: those are told so, and lose nothing.

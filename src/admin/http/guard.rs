@@ -81,13 +81,10 @@ fn is_local_name(host: &str) -> bool {
 pub(super) async fn guard(State(hosts): State<Hosts>, request: Request, next: Next) -> Response {
     let mut response = match refusal(hosts, &request) {
         Some(refusal) => refusal,
-        None => match tokio::time::timeout(REQUEST_DEADLINE, next.run(request)).await {
-            Ok(response) => response,
-            Err(_) => {
-                let why = format!("the proxy did not answer within {REQUEST_DEADLINE:?}; try again");
-                text(StatusCode::SERVICE_UNAVAILABLE, &why)
-            }
-        },
+        None => tokio::time::timeout(REQUEST_DEADLINE, next.run(request)).await.unwrap_or_else(|_| {
+            let why = format!("the proxy did not answer within {REQUEST_DEADLINE:?}; try again");
+            text(StatusCode::SERVICE_UNAVAILABLE, &why)
+        }),
     };
     for (name, value) in SECURITY {
         response.headers_mut().insert(name, HeaderValue::from_static(value));

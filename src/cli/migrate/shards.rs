@@ -156,7 +156,8 @@ pub(super) fn be_some(count: usize, shards: &[Shard]) -> anyhow::Result<()> {
     }
     let names: Vec<_> = shards.iter().map(|shard| shard.name.as_str()).collect();
     bail!(
-        "no chosen table of {} has a rule; write a rule first (rowstamp migrate plan --write)",
+        "the control account sees no chosen table with a rule on {}; write a rule first (rowstamp migrate plan --write), or GRANT \
+         SELECT on the table to the account",
         names.join(", ")
     );
 }

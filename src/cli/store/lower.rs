@@ -200,7 +200,7 @@ async fn lower(
         Ok(Outcome::Written(_)) => Ok(()),
         Ok(Outcome::Conflict(_)) => {
             bail!(
-                "another process wrote {key} meanwhile, so a proxy runs; stop every proxy of this store, then lower again"
+                "another process, for example a proxy, wrote {key} meanwhile; stop every proxy of this store, then lower again"
             )
         }
         Err(error) => Err(error).with_context(|| {

@@ -51,7 +51,7 @@ pub(super) async fn run(args: &RaiseArgs) -> anyhow::Result<ExitCode> {
             let (by, since, reason) = (&suspect.by, &suspect.since, &suspect.reason);
             writeln!(
                 stdout(),
-                "the store is suspected by {by} since {since}: {reason}; no proxy issues ids now"
+                "the store is suspected by {by} since {since}: {reason}; all proxies stop issuing ids"
             )?;
             wait(QUIET).await?;
             be_heard(&operator, others_stopped).await?;
@@ -119,7 +119,7 @@ async fn be_heard(operator: &OperatorStore, others_stopped: bool) -> anyhow::Res
     bail!(
         "some proxies wrote to the store and are not connected to it now: {}. A proxy that is only cut off from etcd would \
          continue to issue its reserved ids. Make sure that these proxies are stopped, then add --others-stopped (nothing was \
-         raised, and no proxy issues ids until then)",
+         raised, and the connected proxies issue no ids until then)",
         others.join(", ")
     );
 }

@@ -7,6 +7,10 @@ use crate::toml_file::Secret;
 
 const NO_MEMBER: &str = "\"ENDPOINT\" is not the address of an etcd member; write host:port, http://host:port or https://host:port";
 
+fn line(n: u32, key: &str, text: &str) -> String {
+    format!("error: rowstamp.toml:{n}: {key}: {text}")
+}
+
 #[test]
 fn stores() {
     let (folder, Loaded { config, .. }) = loaded(
@@ -25,7 +29,6 @@ fn stores() {
     let StoreKind::Etcd(etcd) = plain.config.store.kind else { panic!("{:?}", plain.config.store) };
     assert_eq!((etcd.account, etcd.tls, &*etcd.prefix), (None, None, "/rowstamp"));
 
-    let line = |n: u32, key: &str, text: &str| format!("error: rowstamp.toml:{n}: {key}: {text}");
     let missing = "is missing; write etcd's members, for example endpoints = [\"127.0.0.1:2379\"]";
     check_line("store.kind = 'etcd'", &[&line(3, "store.endpoints", missing)]);
     let (folder, Loaded { config, .. }) = loaded(
@@ -60,7 +63,7 @@ fn stores() {
             "\"http://e1:2379\" is without TLS, and [store.tls] demands TLS; write https://, or mode = \"disabled\" in [store.tls]",
         )],
     );
-    let no_account = "an address contains no user and no password; write them as keys of the same table";
+    let no_account = "an address contains no user and no password; remove them from the address (accounts have their own keys)";
     check_line(
         "store.endpoints = ['http://etcd:secret@e1:2379']\nstore.kind = 'etcd'",
         &[&line(3, "store.endpoints", no_account)],
@@ -90,6 +93,10 @@ fn stores() {
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(found[0].ends_with(&format!(": {key}: {text}")), "{found:?}");
     }
+}
+
+#[test]
+fn keys_of_another_kind_and_a_table() {
     for (keys, key, kinds) in [
         ("store.endpoints = ['a:1']", "store.endpoints", "\"etcd\""),
         ("store.prefix = '/x'", "store.prefix", "\"etcd\""),

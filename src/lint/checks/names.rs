@@ -27,7 +27,7 @@ fn of_rule(survey: &Survey<'_>, rule: &Rule) -> Option<Finding> {
     if rule.of_schemas.is_some() {
         return unmatched(survey, rule).then(|| {
             let why = format!(
-                "the control account sees no table that matches {:?} in a database that matches {:?}",
+                "the control account sees no table that matches {:?} in a database that matches {:?}, except tables with their own rules",
                 rule.table, rule.schema
             );
             let remedy =

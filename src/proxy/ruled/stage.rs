@@ -182,7 +182,7 @@ impl Session {
         let told = ok::Filled { no_index_used: ok.status & status::NO_INDEX_USED != 0, form };
         if let Some(why) = facts.unwarned.as_deref().filter(|_| warnings > 0) {
             return Err(refused(insert.target.at(format_args!(
-                "the server has warnings of the values ({warnings}), and {why}; nothing was stored; correct the values"
+                "the server warns of the values (warnings: {warnings}), and {why}; nothing was stored; correct the values"
             )))
             .into());
         }
@@ -197,7 +197,7 @@ impl Session {
         };
         if takes != Takes::All && rows > 0 && insert.target.rule.explicit == model::Explicit::Reject {
             return Err(refused(insert.target.at(
-                "the query or file brings ids, which the table's rule rejects; leave the id out, or write NULL for the id",
+                "the values, the query or the file bring ids, which the table's rule rejects; leave the id out, or write NULL for the id",
             ))
             .into());
         }

@@ -95,8 +95,9 @@ impl Draft<'_> {
         if self.context.only_literals {
             // Error 3566 would be its answer.
             return refused(
-                "ON DUPLICATE KEY UPDATE into a table without AUTO_INCREMENT needs LAST_INSERT_ID(), which MySQL Router refuses if \
-                 sessions share connections (connection_sharing); prepare the statement, or let the table keep its AUTO_INCREMENT",
+                "ON DUPLICATE KEY UPDATE needs LAST_INSERT_ID() if the table has no AUTO_INCREMENT or Rowstamp does not know its columns, \
+                 and MySQL Router refuses LAST_INSERT_ID() if sessions share connections (connection_sharing); prepare the statement, or \
+                 let the table keep its AUTO_INCREMENT",
             );
         }
         if odku.traits.sets_last_id && !odku.calls_last_id {

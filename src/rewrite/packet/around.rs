@@ -73,7 +73,7 @@ impl Around {
                 Ok((under_other, _)) if under_other.writes_as(&plan) => {}
                 _ => {
                     return Err(Stop::Refused(
-                        "the statement sets a sql_mode that its text does not show, and this sql_mode decides whether zero or DEFAULT is \
+                        "the statement sets a sql_mode that Rowstamp cannot read from its text, and this sql_mode decides whether zero or DEFAULT is \
                          an id; write NULL for the id, or set sql_mode for the session"
                             .to_owned(),
                     ));

@@ -223,7 +223,7 @@ impl Walk<'_> {
             ));
         }
         if insert.edits.len() > VARIABLES_MAX {
-            let why = "Rowstamp cannot EXECUTE an INSERT of more than 10,000 rows; insert fewer at a time";
+            let why = "Rowstamp cannot EXECUTE an INSERT of so many rows; insert at most 5,000 at a time";
             return refused(insert.target.at(why));
         }
         for edit in &mut insert.edits {

@@ -37,9 +37,9 @@ pub(super) fn check_around(insert: &InsertPlan, place: Place) -> Result<(), Halt
     Ok(())
 }
 
-/// Why EXECUTE cannot bind one parameter more than its statement has: the server has one more.
+/// Why EXECUTE cannot bind more parameters than its statement has: the server has more.
 pub(super) fn too_many_params(params: impl Display) -> String {
-    format!("EXECUTE binds more parameters than its statement has; bind {params}")
+    format!("EXECUTE binds more parameters than its statement has ({params}); leave the surplus out")
 }
 
 /// The plan's text as it is prepared.

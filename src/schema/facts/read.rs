@@ -87,7 +87,7 @@ async fn highest(schema: &Schema, table: &TableFacts, rule: &Rule) -> Highest {
     let rows = table.rows.unwrap_or(u64::MAX);
     if !is_indexed && rows > ROWS_SCANNED_MAX {
         return Highest::Unread(format!(
-            "no index has it, and Rowstamp would have to read about {rows} rows"
+            "no index gives it, and Rowstamp would have to read about {rows} rows"
         ));
     }
     match schema.highest_id(&table.schema, &table.name, &column.shape.name, None).await {

@@ -78,7 +78,7 @@ impl Lexer<'_> {
                     let len = if is_blank(next) { 6 } else { 5 };
                     Some((len, number(len)))
                 }
-                _ => return Err(self.odd("a version comment of six digits")),
+                _ => return Err(self.odd("a version of six digits in a comment")),
             },
             len => Some((len, number(len))),
         })

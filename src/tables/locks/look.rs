@@ -33,7 +33,7 @@ impl Inner {
                     && self.away.swap(Some(Arc::new(format!("{reason}; the proxy's log has more")))).is_none()
                 {
                     tracing::error!(
-                        "{reason}: {error}; it refuses statements into tables with a rule until it holds the locks again"
+                        "{reason}: {error}; Rowstamp refuses statements into tables with a rule until it holds the locks again"
                     );
                 }
             }

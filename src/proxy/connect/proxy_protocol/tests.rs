@@ -104,7 +104,7 @@ async fn whom_it_is_taken_from() {
         (ends_of(&mut server, &listen(mode, "10.0.0.0/8")).await, server)
     };
     let (error, _) = elsewhere(ProxyProtocol::Required, header).await;
-    assert!(error.unwrap_err().to_string().contains("127.0.0.1 is not in it"));
+    assert!(error.unwrap_err().to_string().contains("127.0.0.1 is not in that list"));
     for mode in [ProxyProtocol::Optional, ProxyProtocol::Off] {
         let (told, mut server) = elsewhere(mode, header).await;
         assert_eq!(told.unwrap().unwrap().client.ip(), Ipv4Addr::LOCALHOST);

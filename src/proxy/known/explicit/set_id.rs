@@ -98,7 +98,7 @@ impl NextIds {
         } else if insert.new_rows != NewRows::All {
             "with IGNORE or ON DUPLICATE KEY UPDATE, each id depends on which rows before it are new"
         } else if self.is_passed_by(explicit) {
-            "a row writes an id above insert_id, and the server then continues from that id"
+            "a row writes an id above insert_id, and the server then continues with the table's counter"
         } else if !self.is_regular() {
             "auto_increment_increment and auto_increment_offset do not number the rows evenly from insert_id"
         } else if !writes_each && self.spacing() != insert.target.spacing {

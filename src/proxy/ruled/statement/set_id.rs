@@ -85,7 +85,7 @@ impl Session {
         let (block, highest) = (next.block(n)?, target.highest_id());
         if block.last() > highest {
             return Err(Refusal::NoId(target.at(format_args!(
-                "insert_id is set above {highest}, the highest id that column {} holds; set a lower one",
+                "insert_id is set, and column {} holds ids up to {highest}, which the statement's ids exceed; set a lower insert_id",
                 target.id_column()
             )))
             .into());
