@@ -144,10 +144,7 @@ fn record_of(one: &Wanted<'_>) -> (Key, Json) {
 }
 
 fn too_often(key: &Key) -> StoreError {
-    StoreError::Unavailable {
-        store: key.to_string(),
-        reason: format!("other proxies changed this record in each of {ATTEMPTS_MAX} attempts"),
-    }
+    StoreError::Contended { record: key.to_string(), attempts: ATTEMPTS_MAX }
 }
 
 async fn alone(store: &dyn Store, table: &str, generator: &str, owner: &str) -> Result<(), StoreError> {

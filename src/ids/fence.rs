@@ -149,10 +149,7 @@ impl Fence {
                 Err(error) => return Err(error),
             }
         }
-        Err(last_error.unwrap_or_else(|| StoreError::Unavailable {
-            store: self.subject.key.to_string(),
-            reason: format!("other proxies changed this record in each of {ATTEMPTS_MAX} attempts"),
-        }))
+        Err(last_error.unwrap_or_else(|| contended(&self.subject.key)))
     }
 
     /// Hands back the ids from `first` up to below `end`, if nobody reserved any behind them since.
@@ -386,10 +383,11 @@ async fn load_or_create(
             Err(error) => return Err(error),
         }
     }
-    Err(last_error.unwrap_or_else(|| StoreError::Unavailable {
-        store: key.to_string(),
-        reason: "the record could not be created".to_owned(),
-    }))
+    Err(last_error.unwrap_or_else(|| contended(key)))
+}
+
+fn contended(key: &Key) -> StoreError {
+    StoreError::Contended { record: key.to_string(), attempts: ATTEMPTS_MAX }
 }
 
 fn new_record(subject: &Subject, owner: &str, bound: u64) -> GeneratorRecord {

@@ -61,10 +61,7 @@ pub(super) async fn claim(
             return Ok(node);
         }
     }
-    Err(StoreError::Unavailable {
-        store: Key::slots(name),
-        reason: format!("other proxies took the free node in each of {ATTEMPTS_MAX} attempts"),
-    })
+    Err(StoreError::Contended { record: Key::slots(name), attempts: ATTEMPTS_MAX })
 }
 
 /// Whether the node is ours now. `false`: somebody else wrote its slot, or whether we did is not known.

@@ -180,6 +180,8 @@ pub trait Store: Send + Sync + 'static {
 pub enum StoreError {
     #[error("the store ({store}) is not available: {reason}")]
     Unavailable { store: String, reason: String },
+    #[error("other proxies changed {record} in the store in each of {attempts} attempts; try again")]
+    Contended { record: String, attempts: u32 },
     #[error(
         "the store ({store}) refuses requests of Rowstamp: {reason}; check store.user, its password and its rights"
     )]
@@ -270,7 +272,10 @@ pub enum StoreError {
 impl StoreError {
     /// Whether the store may well answer when it is asked again, with nothing changed.
     pub fn passes(&self) -> bool {
-        matches!(self, StoreError::Unavailable { .. } | StoreError::UnknownOutcome { .. })
+        matches!(
+            self,
+            StoreError::Unavailable { .. } | StoreError::UnknownOutcome { .. } | StoreError::Contended { .. }
+        )
     }
 
     /// Whether a generator can never reserve again, and must be opened again.

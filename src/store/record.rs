@@ -146,10 +146,7 @@ pub async fn change<T: DeserializeOwned + Serialize>(
             Err(error) => return Err(error),
         }
     }
-    Err(StoreError::Unavailable {
-        store: key.to_string(),
-        reason: format!("other proxies changed this record in each of {ATTEMPTS_MAX} attempts"),
-    })
+    Err(StoreError::Contended { record: key.to_string(), attempts: ATTEMPTS_MAX })
 }
 
 /// What names the store, made now where nobody has asked for it before.

@@ -193,3 +193,24 @@ async fn a_store_that_was_put_back_is_noticed_by_its_record() {
     store.put_back(&empty);
     assert!(matches!(ten(&mut b).await, Err(StoreError::SteppedBack { .. })));
 }
+
+/// The store answers: it is other proxies that are in the way.
+#[tokio::test(start_paused = true)]
+async fn a_record_that_others_write_each_time_is_no_store_that_is_away() {
+    let others = Arc::new(AtomicBool::new(false));
+    let write = Arc::clone(&others);
+    let store = Arc::new(MemoryStore::with_hook(move |store, moment, key| {
+        if moment == Moment::BeforeWrite && write.load(Ordering::Relaxed) {
+            let record = record_of(store);
+            store.poke(key, &record::encode(&GeneratorRecord { bound: record.bound + 1, ..record }));
+        }
+    }));
+    let mut fence = fence(&store).await;
+    others.store(true, Ordering::Relaxed);
+    let error = ten(&mut fence).await.unwrap_err();
+    assert!(
+        matches!(&error, StoreError::Contended { record, .. } if record == "generators/shop.orders"),
+        "{error}"
+    );
+    assert!(error.passes());
+}

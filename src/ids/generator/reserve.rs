@@ -35,7 +35,7 @@ impl Sequence {
             }
             Ok(Err(error)) => self.failed(error),
             Err(_) => self.failed(StoreError::Unavailable {
-                store: self.name.clone(),
+                store: format!("of generator {}", self.name),
                 reason: format!("no answer within {STORE_TIMEOUT:?}"),
             }),
         }

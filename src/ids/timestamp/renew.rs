@@ -110,7 +110,7 @@ impl Refilled for Timestamp {
             Ok(Ok(refill)) => refill,
             Ok(Err(error)) => self.failed(error),
             Err(_) => self.failed(StoreError::Unavailable {
-                store: self.name.clone(),
+                store: format!("of generator {}", self.name),
                 reason: format!("no answer within {STORE_TIMEOUT:?}"),
             }),
         }
