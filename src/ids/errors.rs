@@ -51,7 +51,9 @@ pub enum TakeError {
     Paused { generator: String },
     #[error("generator {generator}: {reason}")]
     Unguarded { generator: String, reason: String },
-    #[error("generator {generator} is not open")]
+    #[error(
+        "generator {generator} is not open on this proxy; try again, and read the proxy's log if it stays so"
+    )]
     NotOpen { generator: String },
     #[error("generator {generator}: another process has taken over and gave no ids: {reason}; connect again")]
     Successor { generator: String, reason: String },

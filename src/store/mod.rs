@@ -255,7 +255,8 @@ pub enum StoreError {
     /// A bound lower than one that was committed: a restored copy, or somebody wrote by hand.
     #[error(
         "{key} in the store has older data than before: {reason}; the generator issues no ids until you raise its bound above \
-         the ids in its tables (`rowstamp store raise`)"
+         the ids in its tables ({})",
+        crate::book::page!("restore")
     )]
     SteppedBack { key: Key, reason: String },
     #[error(
