@@ -118,8 +118,6 @@ impl Schema {
 
     /// Whether the account lacks a right that the statement needs: the server prepares it, and nothing runs.
     pub async fn is_denied(&self, statement: &str) -> Result<bool, SchemaError> {
-        // No right on the database, the table, or a column.
-        const DENIED: [u16; 3] = [1044, 1142, 1143];
         let mut conn = self.conn().await?;
         let prepared = within(self.timeout, async {
             let statement = conn.prep(statement).await?;
@@ -128,7 +126,7 @@ impl Schema {
         match prepared.await {
             Ok(()) => Ok(false),
             // Another error, of a table that is not there, comes after the look at the rights.
-            Err(SchemaError::Query(mysql_async::Error::Server(error))) => Ok(DENIED.contains(&error.code)),
+            Err(error @ SchemaError::Query(mysql_async::Error::Server(_))) => Ok(error.is_denied()),
             Err(error) => Err(error),
         }
     }

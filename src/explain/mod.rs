@@ -143,7 +143,7 @@ impl Explained {
         for table in nowhere.into_inner() {
             if let Some(first) = tables.databases_of(&table).first() {
                 let note = format!(
-                    "note: there is no default database, and {table} has a rule in {first}; write --database {first}, or USE\n"
+                    "note: there is no default database, and {table} has a rule in {first}; write --database {first}, or begin with USE\n"
                 );
                 self.text.push_str(&note);
             }

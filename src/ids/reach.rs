@@ -45,7 +45,7 @@ impl fmt::Display for Far {
         let left = (max + 1).saturating_sub(*to);
         write!(
             f,
-            "; of the ids up to its last id, {max}, {left} would be left, and a bound cannot be lowered while proxies run"
+            "; of its ids up to the last, {max}, {left} would be left, and a bound cannot be lowered while proxies run"
         )
     }
 }

@@ -104,7 +104,7 @@ impl Live<'_> {
     pub(super) fn highest(&self) -> Option<u64> {
         match self.table.highest {
             Highest::Id(id) => Some(id),
-            Highest::Unread(_) => None,
+            Highest::Unread(_) | Highest::Denied(_) => None,
         }
     }
 

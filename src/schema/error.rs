@@ -5,7 +5,7 @@ use std::time::Duration;
 #[derive(Debug, thiserror::Error)]
 pub enum SchemaError {
     #[error(
-        "the control account {user:?} cannot connect: {error}; check [backend.control] and the account's rights"
+        "the control account {user:?} cannot connect: {error}; correct user and password in [backend.control], or the account on the server"
     )]
     Connect { user: String, error: String },
     /// It is not the account's fault.
@@ -14,8 +14,9 @@ pub enum SchemaError {
     /// Of several servers.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; and "))]
     Nowhere(Vec<SchemaError>),
+    // Not its source too: a chain of errors would print the server's text twice.
     #[error("a query of the control account failed: {0}")]
-    Query(#[from] mysql_async::Error),
+    Query(mysql_async::Error),
     #[error("the backend did not answer the control account within {0:?}")]
     Timeout(Duration),
     #[error(
@@ -23,4 +24,17 @@ pub enum SchemaError {
          its DDL has ended, and try again"
     )]
     Locked { table: String },
+}
+
+impl From<mysql_async::Error> for SchemaError {
+    fn from(error: mysql_async::Error) -> Self {
+        SchemaError::Query(error)
+    }
+}
+
+impl SchemaError {
+    /// Whether the account lacks a right: on the database, the table, or a column.
+    pub fn is_denied(&self) -> bool {
+        matches!(self, SchemaError::Query(mysql_async::Error::Server(error)) if [1044, 1142, 1143].contains(&error.code))
+    }
 }

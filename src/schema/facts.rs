@@ -62,6 +62,8 @@ pub enum Highest {
     Id(u64),
     /// Why it was not read.
     Unread(String),
+    /// The account may not read it.
+    Denied(String),
 }
 
 #[derive(Debug, Clone, PartialEq)]

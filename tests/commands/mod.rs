@@ -403,7 +403,10 @@ fn the_store_of_a_proxy_that_runs_is_left_alone() {
     let rules = &[("shop", RULES)];
     let proxy = Proxy::start("listen.address = '127.0.0.1:0'\nbackend.address = '127.0.0.1:1'\n", rules);
     let (code, text) = said(proxy.dir(), "store raise shop.ids --to 9");
-    assert!(code == 1 && text.contains("is in use by another Rowstamp process; stop that process"), "{text}");
+    assert!(
+        code == 1 && text.contains("is in use by another Rowstamp process; stop the proxy first"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -420,7 +423,7 @@ fn what_is_exported_raises_another_store_and_lowers_nothing() {
     fs::write(from.path().join("table"), table).unwrap();
     check(&from, "store import table", 0, "table: records: 1, written: 1;");
     check(&from, "store export file", 0, "");
-    check(&from, "store export file", 1, "file cannot be created; name a new file");
+    check(&from, "store export file", 1, "Rowstamp cannot create file; name a file that does not exist");
     let (code, text) = said(from.path(), "store export -");
     assert_eq!((code, &text), (0, &fs::read_to_string(from.path().join("file")).unwrap()));
     assert!(text.lines().count() == 2 && text.contains(r#""new":[1]"#), "{text}");

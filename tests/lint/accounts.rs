@@ -62,6 +62,9 @@ fn what_the_account_may_not_see() {
         rig.differs("view-unseen", &["SELECT ON shop.*"], &basic);
         rig.differs("body-unseen", &["SELECT, SHOW VIEW, EXECUTE ON shop.*"], &all);
         rig.differs("highest-unread", &["INSERT ON shop.t"], &basic);
+        // `serve` does not start with such an account.
+        let denied = rig.with(&["INSERT ON shop.t"]).text("highest-unread");
+        assert!(denied.starts_with("error") && denied.contains("GRANT SELECT ON `shop`.`t`"), "{denied}");
         rig.differs("column-missing", &["DELETE ON shop.t"], &basic);
         rig.differs("accounts-unseen", &all[..2], &all);
         rig.differs("schema-missing", &["USAGE ON *.*"], &basic);

@@ -90,8 +90,9 @@ pub(super) async fn export(args: &ExportArgs) -> anyhow::Result<ExitCode> {
         write(io::stdout().lock(), &lines).context("the export is not complete")?;
     } else {
         let file = OpenOptions::new().write(true).create_new(true).open(&args.file);
-        let file =
-            file.with_context(|| format!("{} cannot be created; name a new file", args.file.display()))?;
+        let file = file.with_context(|| {
+            format!("Rowstamp cannot create {}; name a file that does not exist", args.file.display())
+        })?;
         write(&file, &lines)?;
         file.sync_all()?;
     }

@@ -50,10 +50,16 @@ fn missing(live: &Live<'_>) -> Finding {
         let remedy = format!("write the column's name in the rule; the table has {}", names.join(", "));
         return Finding::error(Code::ColumnMissing, live.place(), why, remedy);
     }
-    let why = format!("the table has no column {}: its INSERTs are refused", live.rule.column);
+    let why = format!(
+        "the table has no column {}, or the control account does not see it: its INSERTs are refused",
+        live.rule.column
+    );
     let remedy = match counter {
         Some(counter) => format!("write column = {:?}, the AUTO_INCREMENT column", counter.shape.name),
-        None => format!("correct the rule's column; the table has {}", names.join(", ")),
+        None => format!(
+            "correct the rule's column (the account sees {}), or GRANT SELECT on the table to the control account",
+            names.join(", ")
+        ),
     };
     Finding::error(Code::ColumnMissing, live.place().column(&live.rule.column), why, remedy)
 }

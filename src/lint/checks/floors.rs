@@ -12,6 +12,7 @@ pub(in crate::lint) fn judge(survey: &Survey<'_>, found: &mut Vec<Finding>) {
     for (live, column) in survey.columns() {
         match &live.table.highest {
             Highest::Unread(why) => found.push(unread(live, column, why)),
+            Highest::Denied(why) => found.push(denied(live, column, why)),
             Highest::Id(highest) => match &live.spec.kind {
                 GeneratorKind::Sequence(sequence) => {
                     found.extend(of_sequence(survey, live, column, *highest, sequence));
@@ -25,11 +26,25 @@ pub(in crate::lint) fn judge(survey: &Survey<'_>, found: &mut Vec<Finding>) {
 }
 
 fn unread(live: &Live<'_>, column: &ColumnFacts, why: &str) -> Finding {
-    let why = format!(
-        "the highest id in the table was not read: {why}; the generator is not compared with this id"
-    );
-    let remedy = "add an index on the column, and GRANT SELECT on the table to the control account";
+    let why =
+        format!("the highest id in the table was not read: {why}; the generator is not compared with it");
+    let remedy = "add an index that begins with the column, or check again when the server has less to do";
     Finding::note(Code::HighestUnread, live.column_place(column), why, remedy)
+}
+
+/// A generator that starts above the ids in its tables cannot start.
+fn denied(live: &Live<'_>, column: &ColumnFacts, why: &str) -> Finding {
+    let why = format!("the control account may not read the highest id in the table: {why}");
+    let remedy = format!("GRANT SELECT ON {} to the control account", live.quoted());
+    let place = live.column_place(column);
+    match &live.spec.kind {
+        GeneratorKind::Sequence(sequence) if sequence.seed == Seed::None => {
+            Finding::note(Code::HighestUnread, place, why, remedy)
+        }
+        GeneratorKind::Sequence(_) | GeneratorKind::Timestamp(_) => {
+            Finding::error(Code::HighestUnread, place, why, remedy)
+        }
+    }
 }
 
 fn of_sequence(

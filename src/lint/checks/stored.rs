@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::lint::finding::{Code, Finding, Where};
-use crate::lint::store_facts::Denied;
+use crate::lint::store_facts::{Denied, StoreKind};
 use crate::lint::survey::Survey;
 use crate::rules::model::{GeneratorKind, GeneratorSpec};
 use crate::schema::facts::ServerFacts;
@@ -13,7 +13,14 @@ pub(in crate::lint) fn judge(survey: &Survey<'_>, found: &mut Vec<Finding>) {
     let store = survey.store;
     match &store.generators {
         Err(why) => {
-            let remedy = "stop the proxy that has the store open, or make the store reachable from this machine, and check again";
+            let remedy = match store.kind {
+                StoreKind::Embedded => {
+                    "run SHOW FINDINGS on the console of the proxy, or stop the proxy and check again"
+                }
+                StoreKind::Etcd | StoreKind::Mysql => {
+                    "make the store reachable from this machine, and check again"
+                }
+            };
             let why = format!(
                 "the bounds in the store were not read, and the ids in the tables are not compared with them: {why}"
             );

@@ -7,7 +7,7 @@ fn the_column() {
     let other = Case::new().rules("column = 'id'", "column = 'ID'");
     other.check(Code::ColumnMissing, None);
     let other = Case::new().rules("column = 'id'", "column = 'order_id'");
-    other.says(Code::ColumnMissing, Error, "the table has id, a");
+    other.says(Code::ColumnMissing, Error, "the account sees id, a");
     let counted = other.column(|column| column.shape.auto_increment = true);
     counted.says(Code::ColumnMissing, Error, "write column = \"id\", the AUTO_INCREMENT column");
 
@@ -278,5 +278,10 @@ fn ids_ahead_of_the_clock() {
     of("snowflake", 10_000).check(Code::IdsAhead, None);
     let unread = Case::new().table(|table| table.highest = Highest::Unread("no index".to_owned()));
     unread.says(Code::HighestUnread, Note, "no index");
+    let denied = || Case::new().table(|table| table.highest = Highest::Denied("1142".to_owned()));
+    denied().says(Code::HighestUnread, Error, "GRANT SELECT ON `shop`.`orders` to the control account");
+    denied()
+        .rules("kind = 'sequence'", "kind = 'sequence'\nseed = 'none'")
+        .check(Code::HighestUnread, Some(Note));
     Case::new().check(Code::HighestUnread, None);
 }

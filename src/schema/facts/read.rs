@@ -92,6 +92,7 @@ async fn highest(schema: &Schema, table: &TableFacts, rule: &Rule) -> Highest {
     }
     match schema.highest_id(&table.schema, &table.name, &column.shape.name, None).await {
         Ok(id) => Highest::Id(id),
+        Err(error) if error.is_denied() => Highest::Denied(error.to_string()),
         Err(error) => Highest::Unread(error.to_string()),
     }
 }

@@ -97,7 +97,7 @@ pub(crate) fn read_from(
                     .ok_or(Odd { at: token.span.start, what: "a closing parenthesis" })?;
             }
             TokenKind::Punct(b';') | TokenKind::End => {
-                return Err(Odd { at: token.span.start, what: "a parenthesis that is not closed" });
+                return Err(Odd { at: token.span.start, what: "an unclosed parenthesis" });
             }
             TokenKind::Word | TokenKind::QuotedName => {
                 before.name(lexer, scope, token, &mut expression.traits);

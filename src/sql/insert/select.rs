@@ -80,7 +80,7 @@ impl Reader {
         match token.kind {
             TokenKind::End | TokenKind::Punct(b';') if self.depth == 0 => Ok(true),
             TokenKind::End | TokenKind::Punct(b';') => {
-                Err(Odd { at: token.span.start, what: "a parenthesis that is not closed" })
+                Err(Odd { at: token.span.start, what: "an unclosed parenthesis" })
             }
             TokenKind::Word if self.depth == 0 && !self.is_glued(token) => {
                 if lexer.is_word(token, "RETURNING") {
