@@ -25,12 +25,25 @@ enum Whose {
     /// Of IPv6 the network. `None`: a Unix socket, or a load balancer.
     Address(Option<IpAddr>),
     Others,
+    /// The server's fault, whose client it met: a wrong password before it must not hide it.
+    Server,
 }
 
 impl Complaints {
     /// Whether to tell it now. Needs a Tokio runtime.
     pub(super) fn tells(self: &Arc<Self>, address: Option<IpAddr>) -> bool {
-        let Some(whose) = self.note(address) else { return false };
+        self.tells_of(self.whose(address))
+    }
+
+    /// As [`Self::tells`], of a login that failed by the server's fault.
+    pub(super) fn tells_of_server(self: &Arc<Self>) -> bool {
+        self.tells_of(Whose::Server)
+    }
+
+    fn tells_of(self: &Arc<Self>, whose: Whose) -> bool {
+        if !self.note(whose) {
+            return false;
+        }
         let this = Arc::clone(self);
         tokio::spawn(async move {
             loop {
@@ -40,6 +53,7 @@ impl Complaints {
                     Whose::Address(Some(address)) => address.to_string(),
                     Whose::Address(None) => "a Unix socket or load balancer".to_owned(),
                     Whose::Others => format!("addresses beyond the first {ADDRESSES_MAX}"),
+                    Whose::Server => "any address, by a fault of the server".to_owned(),
                 };
                 tracing::warn!(from, count, "more clients were turned away in the last minute");
             }
@@ -47,19 +61,20 @@ impl Complaints {
         true
     }
 
-    /// Whose minute begins; `None`: it is counted.
-    fn note(&self, address: Option<IpAddr>) -> Option<Whose> {
+    fn whose(&self, address: Option<IpAddr>) -> Whose {
+        let (whose, untold) = (Whose::Address(address.map(network)), self.untold.lock());
+        if untold.len() >= ADDRESSES_MAX && !untold.contains_key(&whose) { Whose::Others } else { whose }
+    }
+
+    /// Whether its minute begins; `false`: it is counted.
+    fn note(&self, whose: Whose) -> bool {
         let mut untold = self.untold.lock();
-        let mut whose = Whose::Address(address.map(network));
-        if untold.len() >= ADDRESSES_MAX && !untold.contains_key(&whose) {
-            whose = Whose::Others;
-        }
         if let Some(count) = untold.get_mut(&whose) {
             *count = count.saturating_add(1);
-            return None;
+            return false;
         }
         untold.insert(whose, 0);
-        Some(whose)
+        true
     }
 
     /// What the last minute had; `None`: nothing, and the next one is logged at once.
@@ -91,6 +106,7 @@ mod tests {
         let told = (0..200).filter(|_| complaints.tells(Some(address(1)))).count();
         assert_eq!((told, complaints.tells(Some(address(2))), complaints.tells(None)), (1, true, true));
         assert_eq!(complaints.untold.lock()[&Whose::Address(Some(address(1)))], 199);
+        assert_eq!((complaints.tells_of_server(), complaints.tells_of_server()), (true, false));
         // A minute of counting goes on as long as there is something to count.
         tokio::time::sleep(Duration::from_secs(61)).await;
         assert!(!complaints.tells(Some(address(1))) && complaints.tells(Some(address(2))));

@@ -190,8 +190,14 @@ async fn meet(mut client: Stream, shared: Shared, here: Here, complaints: &Arc<C
             tracing::debug!(%error, side, client = from, "session ended");
         }
         Err(error @ SessionError::Quit(_)) => tracing::debug!(%error, client = from, "session ended"),
-        Err(error @ SessionError::Login(_)) if !complaints.tells(address) => {
-            tracing::debug!(%error, client = from, "session ended");
+        Err(SessionError::Login(error)) => {
+            let is_told =
+                if error.is_of_server() { complaints.tells_of_server() } else { complaints.tells(address) };
+            if is_told {
+                tracing::warn!(%error, client = from, "session ended");
+            } else {
+                tracing::debug!(%error, client = from, "session ended");
+            }
         }
         Err(error) => tracing::warn!(%error, client = from, "session ended"),
     }

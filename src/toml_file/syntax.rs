@@ -87,6 +87,10 @@ impl Line<'_> {
             }
             DUPLICATE => return "the key is defined a second time; remove one of the two".to_owned(),
             _ if value == Some("") => return format!("the value is missing; write it after {key} ="),
+            // Of a text that begins as `inf` or `nan` do.
+            "invalid float" if value.is_some_and(|value| value.starts_with(char::is_alphabetic)) => {
+                return format!("string values must be quoted; write {key} = \"...\"");
+            }
             "string values must be quoted" => format!("write {key} = \"...\""),
             "invalid boolean" => "write true or false, in small letters".to_owned(),
             "invalid literal string" | "invalid basic string" => {

@@ -154,6 +154,7 @@ fn syntax_errors_name_line_and_column_and_not_what_the_line_says() {
         "count = 1\nname = secret",
         &["2: name: column 8: string values must be quoted; write name = \"...\""],
     );
+    check("count = 1\nname = id", &["2: name: column 8: string values must be quoted; write name = \"...\""]);
     check(
         "count = 1\n\u{e4} = 'x'\ncount = 2",
         &[

@@ -157,7 +157,7 @@ fn what_a_person_types_and_reads() {
         for (statement, error) in [
             (
                 "SHOW RULSE",
-                "ERROR 1064 (42000) at line 1: the console does not know SHOW RULSE (did you mean SHOW RULES?); HELP lists the commands",
+                "ERROR 1064 (42000) at line 1: the console does not know SHOW RULSE (did you mean SHOW RULES?); SHOW COMMANDS lists the commands",
             ),
             (
                 "RAISE GENERATOR größe TO 7",

@@ -24,7 +24,7 @@ fn wrong_passwords_are_throttled() {
     let console = Console::start();
     let wrong = |user: &str| format!("Access denied for user '{user}' to the console (using password: YES)");
     let waits = |user: &str| {
-        format!("Access denied for user '{user}' to the console: too many wrong passwords; try again in ")
+        format!("Access denied for user '{user}' to the console: after a wrong password, try again in ")
     };
     // A user that there is and one that there is not are told the same, in the same order.
     for user in ["dba", "nobody"] {

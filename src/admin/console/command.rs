@@ -348,21 +348,27 @@ mod tests {
     fn what_is_not_understood() {
         refused(
             "SHOW RULSE",
-            "the console does not know SHOW RULSE (did you mean SHOW RULES?); HELP lists the commands",
+            "the console does not know SHOW RULSE (did you mean SHOW RULES?); SHOW COMMANDS lists the commands",
         );
         refused(
             "SHOW PROXY",
-            "the console does not know SHOW PROXY (did you mean SHOW PROXIES?); HELP lists the commands",
+            "the console does not know SHOW PROXY (did you mean SHOW PROXIES?); SHOW COMMANDS lists the commands",
         );
         refused(
             "SHOW GENERATOR",
-            "the console does not know SHOW GENERATOR (did you mean SHOW GENERATORS?); HELP lists the commands",
+            "the console does not know SHOW GENERATOR (did you mean SHOW GENERATORS?); SHOW COMMANDS lists the commands",
         );
-        refused("SHWO RULES", "the console does not know SHWO (did you mean SHOW?); HELP lists the commands");
-        refused("SHOW", "the console does not know SHOW alone; HELP lists the commands");
-        refused("", "the console does not know an empty statement; HELP lists the commands");
-        refused("INSERT INTO t VALUES (1)", "the console does not know INSERT; HELP lists the commands");
-        refused("'secret'", "the console does not know a text in quotes; HELP lists the commands");
+        refused(
+            "SHWO RULES",
+            "the console does not know SHWO (did you mean SHOW?); SHOW COMMANDS lists the commands",
+        );
+        refused("SHOW", "the console does not know SHOW alone; SHOW COMMANDS lists the commands");
+        refused("", "the console does not know an empty statement; SHOW COMMANDS lists the commands");
+        refused(
+            "INSERT INTO t VALUES (1)",
+            "the console does not know INSERT; SHOW COMMANDS lists the commands",
+        );
+        refused("'secret'", "the console does not know a text in quotes; SHOW COMMANDS lists the commands");
         refused(
             "EXPLAIN INSERT",
             "found INSERT, expected REWRITE; write EXPLAIN REWRITE [IN database] INSERT ...",

@@ -11,7 +11,7 @@ const TYPOS_MAX: usize = 2;
 pub(super) enum SyntaxError {
     #[error(transparent)]
     Unclosed(#[from] Unclosed),
-    #[error("the console does not know {found}{}; HELP lists the commands", did_you_mean(.nearest.as_deref()))]
+    #[error("the console does not know {found}{}; SHOW COMMANDS lists the commands", did_you_mean(.nearest.as_deref()))]
     Unknown { found: String, nearest: Option<String> },
     #[error("found {found}, expected {wanted}; write {form}")]
     Wrong { found: String, wanted: &'static str, form: &'static str },

@@ -217,7 +217,7 @@ pub(crate) fn relation_name(relation: &TableFactor) -> Option<Vec<String>> {
 }
 
 fn no_tables() -> Failure {
-    let text = "this is Rowstamp's console, which has no tables of your server; connect to the proxy for your data; HELP lists the commands";
+    let text = "this is Rowstamp's console, which has no tables of your server; connect to the proxy for your data; SHOW COMMANDS lists the commands";
     Failure::Unsupported(text.to_owned())
 }
 

@@ -338,7 +338,7 @@ mod tests {
             "ER_NO_SUCH_TABLE Table 'information_schema.NONE' doesn't exist",
         );
         let no_tables = "ER_NOT_SUPPORTED_YET this is Rowstamp's console, which has no tables of your server; connect to the proxy for your \
-                         data; HELP lists the commands";
+                         data; SHOW COMMANDS lists the commands";
         check("SELECT * FROM orders", no_tables);
         check("SELECT id FROM shop.orders WHERE id = 1", no_tables);
         check(

@@ -213,7 +213,7 @@ impl Authenticator {
             }
             Verdict::Wait(wait) => {
                 let text = format!(
-                    "Access denied for user '{user}' to the console: too many wrong passwords; try again in {:.1} s",
+                    "Access denied for user '{user}' to the console: after a wrong password, try again in {:.1} s",
                     wait.as_secs_f64()
                 );
                 Err(LoginError::Waits { user, payload: err_payload(1045, *b"28000", &text) })

@@ -17,7 +17,9 @@ pub(super) const FIELDS: [Field<WithLast>; 17] = [
     ("server_connection", Unsigned, |(session, _)| u64::from(session.connection).into()),
     ("tls", Text, |(session, _)| session.is_tls.into()),
     ("age_seconds", Unsigned, |(session, _)| session.age.as_secs().into()),
-    ("state_seconds", Real, |(session, _)| session.in_state.as_secs_f64().into()),
+    ("state_seconds", Real, |(session, _)| {
+        ((session.in_state.as_secs_f64() * 1000.0).round() / 1000.0).into()
+    }),
     ("statements", Unsigned, |(session, _)| session.statements.into()),
     ("rewritten", Unsigned, |(session, _)| session.rewritten.into()),
     ("refused", Unsigned, |(session, _)| session.refused.into()),

@@ -70,6 +70,19 @@ impl LoginError {
         }
     }
 
+    /// Whether the server, or the way to it, is at fault.
+    pub(in crate::proxy) fn is_of_server(&self) -> bool {
+        matches!(
+            self,
+            LoginError::Server(_)
+                | LoginError::Connect(_)
+                | LoginError::ServerMalformed(_)
+                | LoginError::ServerTls(_)
+                | LoginError::ServerWithoutTls
+                | LoginError::Auth(AuthError::Server(_))
+        )
+    }
+
     /// What the client is sent; `None`: nothing, or it was sent already. Addresses of the backend
     /// stay in the log: who reads this is not logged in.
     pub(in crate::proxy) fn refusal(&self) -> Option<Refusal> {
