@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, bail};
 
 use crate::address::Address;
 use crate::config::{Config, Etcd, Mysql, StoreKind};
@@ -68,7 +68,7 @@ impl OperatorStore {
     /// Also one whose bounds were moved elsewhere.
     pub async fn make(config: &Config) -> anyhow::Result<Self> {
         let store: Arc<dyn Store> = match &config.store.kind {
-            StoreKind::Embedded { path } => Arc::new(EmbeddedStore::open(path).map_err(in_use)?),
+            StoreKind::Embedded { path } => Arc::new(EmbeddedStore::open(path)?),
             StoreKind::Etcd(etcd) => {
                 let operator = Arc::new(EtcdOperator::open(&etcd_settings(config, etcd)?).await?);
                 return Ok(OperatorStore { store: operator.clone(), etcd: Some(operator) });
@@ -96,17 +96,6 @@ impl OperatorStore {
     pub async fn names(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
         let found = self.store.list(prefix).await?;
         Ok(found.iter().filter_map(|(key, _)| Some(key.as_str().strip_prefix(prefix)?.to_owned())).collect())
-    }
-}
-
-/// For an operator, whose own proxy it is that has the file open.
-fn in_use(error: StoreError) -> anyhow::Error {
-    match error {
-        StoreError::InUse { path } => anyhow!(
-            "{} is in use by another Rowstamp process; stop the proxy first, or use its console and `rowstamp status` while it runs",
-            path.display()
-        ),
-        error => error.into(),
     }
 }
 

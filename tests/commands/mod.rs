@@ -403,10 +403,7 @@ fn the_store_of_a_proxy_that_runs_is_left_alone() {
     let rules = &[("shop", RULES)];
     let proxy = Proxy::start("listen.address = '127.0.0.1:0'\nbackend.address = '127.0.0.1:1'\n", rules);
     let (code, text) = said(proxy.dir(), "store raise shop.ids --to 9");
-    assert!(
-        code == 1 && text.contains("is in use by another Rowstamp process; stop the proxy first"),
-        "{text}"
-    );
+    assert!(code == 1 && text.contains("is in use by another Rowstamp process; stop that process"), "{text}");
 }
 
 #[test]
