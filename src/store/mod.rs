@@ -199,8 +199,8 @@ pub enum StoreError {
     )]
     NewerFormat { place: String, found: u64, known: u64 },
     #[error(
-        "{} is in use by another Rowstamp process; stop that process, or give this proxy another store.path (with the \
-         embedded store, only one proxy may serve a table)",
+        "{} is in use by another Rowstamp process; stop that process first (`rowstamp status` and the console show the \
+         generators of a proxy that runs); only a proxy for other tables may have another store.path",
         path.display()
     )]
     InUse { path: PathBuf },
