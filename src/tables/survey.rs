@@ -67,10 +67,13 @@ impl Tables {
             }
             progress.add(named.len());
         }
-        let known: HashSet<String> = old.iter().flat_map(|old| old.exact_names()).collect();
-        missing
-            .retain(|(_, rule)| !rule.is_pattern() && !known.contains(&self.bound_name(rule, &rule.table)));
-        warn_of_missing(&missing);
+        missing.retain(|(_, rule)| !rule.is_pattern());
+        if !missing.is_empty() {
+            // Those of the version before are in the log already.
+            let known: HashSet<String> = old.iter().flat_map(|old| old.exact_names()).collect();
+            missing.retain(|(_, rule)| !known.contains(&self.bound_name(rule, &rule.table)));
+            warn_of_missing(&missing);
+        }
         Ok(live)
     }
 

@@ -83,7 +83,7 @@ pub(super) async fn run(args: &SqlArgs) -> anyhow::Result<ExitCode> {
     } else {
         Bounds(None)
     };
-    // Whoever pipes the SQL into a client does not see its comments.
+    // A client that the SQL is piped into does not show its comments.
     for note in &notes {
         eprintln!("warning: {note}");
     }
