@@ -16,11 +16,12 @@ use crate::ids::range::block::Spacing;
 use crate::ids::sequence::Seed;
 use crate::ids::timestamp::clock::Clock;
 use crate::ids::{Generator, OpenError, TakeError};
+use crate::rewrite::plan::Lookup;
 use crate::rewrite::plan::target::Target;
 use crate::rules::RuleSet;
 use crate::rules::mentions::Mentions;
 use crate::rules::model::{GeneratorName, Origin, Rule};
-use crate::schema::{LiveTable, Schema, SchemaError};
+use crate::schema::{self, BINDING_LOCK_SECONDS, LiveTable, Schema, SchemaError, TableKind};
 use crate::store::{Store, StoreError};
 use crate::table_name::NameCase;
 use crate::tables::locks::{LockError, TableLocks};
@@ -128,8 +129,7 @@ impl TableError {
 /// How long a generator's floor may take to reach the store.
 const FLOOR_DEADLINE: Duration = Duration::from_secs(5);
 
-/// How long reading a table's highest id waits for the table's lock after DDL. Where the session
-/// itself holds that lock, it waits in vain.
+/// As [`BINDING_LOCK_SECONDS`], after DDL. Another session may hold that lock for as long as it likes.
 const DDL_LOCK_SECONDS: u32 = 1;
 /// How long it takes in all; other tables' first statements wait meanwhile.
 const DDL_READ_MAX: Duration = Duration::from_secs(2);
@@ -209,10 +209,10 @@ impl Tables {
     }
 
     /// Binds a table to its rule's generator; returns what the generator's ids must be above.
-    async fn bind(&self, rule: &Rule, table: &str) -> Result<u64, TableError> {
+    async fn bind(&self, rule: &Rule, table: &str, read: Option<&str>) -> Result<u64, TableError> {
         self.lock(rule, table).await?;
         self.locks_settled().await;
-        let highest = self.highest(rule, table).await?;
+        let highest = self.highest(rule, table, read, BINDING_LOCK_SECONDS).await?;
         self.bind_above(rule, table, highest, None).await
     }
 
@@ -239,16 +239,34 @@ impl Tables {
 
     /// The highest id in the table, where the generator starts above it. For a timestamp generator,
     /// ids above all of its own do not count: they may be other nodes', where the layout puts the
-    /// node above the time.
-    async fn highest(&self, rule: &Rule, table: &str) -> Result<u64, TableError> {
+    /// node above the time. `read`: as [`Tables::fetch`] has it. Else the control account waits so long for the
+    /// table's lock.
+    async fn highest(
+        &self,
+        rule: &Rule,
+        table: &str,
+        read: Option<&str>,
+        lock_seconds: u32,
+    ) -> Result<u64, TableError> {
         let Some((schema, id_max)) = self.asked_for_ids(rule) else { return Ok(0) };
-        Ok(schema.highest_id(&rule.schema, table, &rule.column, id_max).await?)
+        Ok(match read {
+            Some(read) => schema.highest_id_above(read, &rule.schema, table, id_max).await?,
+            None => schema.highest_id_within(lock_seconds, &rule.schema, table, &rule.column, id_max).await?,
+        })
     }
 
-    /// [`Tables::highest`] of a table that is bound, after DDL.
-    async fn highest_after_ddl(&self, rule: &Rule, table: &str) -> Result<u64, TableError> {
-        let Some((schema, id_max)) = self.asked_for_ids(rule) else { return Ok(0) };
-        Ok(schema.highest_id_within(DDL_LOCK_SECONDS, &rule.schema, table, &rule.column, id_max).await?)
+    /// What a session that has locked the table asks for its highest id. `None`: this is not needed before the table is
+    /// served, or a session cannot tell.
+    pub(crate) async fn highest_query(&self, schema: &str, table: &str) -> Option<String> {
+        let live = self.live_table(schema, table).await.ok()??;
+        let rule = self.rules.acting(self.backend.case, schema, table).ok().flatten()?;
+        let Lookup::Ruled(target) = self.meaning(&rule, table, Some(Arc::new(live.shape))) else {
+            return None;
+        };
+        let (_, id_max) = self.asked_for_ids(&target.rule)?;
+        // Who reads a masked column may get another value.
+        let column = target.id_shape().filter(|column| live.kind == TableKind::Base && !column.masked)?;
+        Some(schema::highest_query(&target.rule.schema, table, column, id_max))
     }
 
     /// Who tells the ids in the rule's tables, and the highest that counts.
@@ -286,29 +304,29 @@ impl Tables {
         self.rules.any_acts()
     }
 
-    async fn raise_floor(&self, target: &Target) -> Result<(), TableError> {
+    async fn raise_floor(&self, target: &Target, read: Option<&str>) -> Result<(), TableError> {
         if self.backend.successor.is_some() {
             // It binds what it issues ids for.
             return Ok(());
         }
         let generator = self.generator_for(target).await?;
-        let floor = self.bind(&target.rule, &target.table).await?;
+        let floor = self.bind(&target.rule, &target.table, read).await?;
         Ok(generator.raise_floor(floor, FLOOR_DEADLINE).await?)
     }
 
     /// The same after DDL on a table that is bound: it may be another one now, or have another
     /// counter (RENAME, CREATE ... SELECT, ALTER TABLE ... AUTO_INCREMENT). Where that cannot be
-    /// read soon (the session itself may have locked the table), or the store is away, ids go on
+    /// read soon (another session may have locked the table), or the store is away, ids go on
     /// above those that were issued. Of texts the highest takes a look at each row, so they are
     /// left alone.
-    async fn raise_floor_again(&self, target: &Target) -> Result<(), TableError> {
+    async fn raise_floor_again(&self, target: &Target, read: Option<&str>) -> Result<(), TableError> {
         let (rule, table) = (&target.rule, &target.table);
         let Some(generator) = self.generators.get(&rule.generator) else { return Ok(()) };
         if target.id_shape().is_none_or(|column| column.highest().is_none()) {
             return Ok(());
         }
         let raised = async {
-            let highest = self.highest_after_ddl(rule, table).await?;
+            let highest = self.highest(rule, table, read, DDL_LOCK_SECONDS).await?;
             generator.raise_floor(highest, FLOOR_DEADLINE).await.map_err(TableError::from)
         };
         let why = match tokio::time::timeout(DDL_READ_MAX, raised).await {

@@ -6,6 +6,7 @@
 //! commands go on to the client meanwhile.
 
 mod command;
+mod lock_tables;
 mod supply;
 
 use std::time::Duration;

@@ -411,9 +411,15 @@ impl Walk<'_> {
             Ok(None) => return self.skip(lexer, start),
             Err(odd) => return self.doubt(start, odd),
         };
-        let target = match self.lookup(self.text, head.table)? {
+        let resolved = self.lookup(self.text, head.table)?;
+        let is_ruled = !matches!(resolved, Resolved::NotRuled | Resolved::Hidden);
+        // DDL may make its table, or change its columns.
+        if is_ruled && (self.effects.opaque || self.effects.ddl) {
+            return self.cut(AFTER_OPAQUE);
+        }
+        let target = match resolved {
             Resolved::Ruled(target) => target,
-            resolved @ (Resolved::NotRuled | Resolved::Hidden) => {
+            Resolved::NotRuled | Resolved::Hidden => {
                 if matches!(resolved, Resolved::Hidden) {
                     self.note_hidden(head.table);
                 }
@@ -432,10 +438,6 @@ impl Walk<'_> {
             }
             Resolved::ServerFirst(why) => return Err(Box::new(self.server_first(start, Refusal::new(why)))),
         };
-        // DDL may change its table's columns.
-        if self.effects.opaque || self.effects.ddl {
-            return self.cut(AFTER_OPAQUE);
-        }
         let Some(table) = name::decode(self.text, head.table.last, self.dialect.charset) else {
             return Err(Box::new(self.unreadable_into(&target, start, "the table's name")));
         };

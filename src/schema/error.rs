@@ -20,8 +20,8 @@ pub enum SchemaError {
     #[error("the backend did not answer the control account within {0:?}")]
     Timeout(Duration),
     #[error(
-        "{table} is locked, and Rowstamp must read its highest id before the first INSERT; run UNLOCK TABLES, or wait until \
-         its DDL has ended, and try again"
+        "another session has locked {table}, and Rowstamp must read its highest id before the first INSERT; try again when \
+         that session has run UNLOCK TABLES, or its DDL has ended"
     )]
     Locked { table: String },
 }
@@ -32,7 +32,15 @@ impl From<mysql_async::Error> for SchemaError {
     }
 }
 
+/// ER_LOCK_WAIT_TIMEOUT
+const LOCK_WAIT_TIMEOUT: u16 = 1205;
+
 impl SchemaError {
+    /// Whether somebody else has the table locked, or what it is changed by.
+    pub fn waits_for_lock(&self) -> bool {
+        matches!(self, SchemaError::Query(mysql_async::Error::Server(error)) if error.code == LOCK_WAIT_TIMEOUT)
+    }
+
     /// Whether the account lacks a right: on the database, the table, or a column.
     pub fn is_denied(&self) -> bool {
         matches!(self, SchemaError::Query(mysql_async::Error::Server(error)) if [1044, 1142, 1143].contains(&error.code))

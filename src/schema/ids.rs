@@ -15,12 +15,9 @@ use crate::text_query::with_values;
 /// Ids of a text column that are named one by one.
 const TEXTS_MAX: u64 = 10_000;
 
-/// ER_LOCK_WAIT_TIMEOUT
-const LOCK_WAIT_TIMEOUT: u16 = 1205;
-
 /// How long the highest id of a table that is bound waits for the table's lock, while no other
 /// table is bound.
-pub(super) const BINDING_LOCK_SECONDS: u32 = 5;
+pub const BINDING_LOCK_SECONDS: u32 = 5;
 
 /// Columns whose highest ids are read together. Where that fails, each is read alone.
 const HIGHEST_PER_QUERY: usize = 100;
@@ -68,21 +65,29 @@ impl Schema {
             let data_type = data_type.unwrap_or_default();
             let highest: Option<Option<String>> =
                 conn.query_first(highest_in((schema, table), (column, &data_type), id_max)).await?;
-            let counter: Option<Option<u64>> = conn
-                .query_first(with_values(
-                    "SELECT auto_increment FROM information_schema.tables WHERE table_schema = ? AND table_name = ? \
-                     ORDER BY table_name = CAST(? AS BINARY) AND table_schema = CAST(? AS BINARY) DESC",
-                    (schema, table, table, schema),
-                ))
-                .await?;
-            Ok::<u64, mysql_async::Error>(above(highest.flatten().as_deref(), counter.flatten(), id_max))
+            let counter = counter_of(&mut conn, schema, table).await?;
+            Ok::<u64, mysql_async::Error>(above(highest.flatten().as_deref(), counter, id_max))
         };
         match within(self.timeout * 12, work).await {
-            Err(SchemaError::Query(mysql_async::Error::Server(error))) if error.code == LOCK_WAIT_TIMEOUT => {
+            Err(error) if error.waits_for_lock() => {
                 Err(SchemaError::Locked { table: format!("{schema}.{table}") })
             }
             highest => highest,
         }
+    }
+
+    /// [`Schema::highest_id`] of a table whose highest id somebody else has read, by [`highest_query`].
+    /// Another session's LOCK TABLES does not keep its counter from being read.
+    pub async fn highest_id_above(
+        &self,
+        read: &str,
+        schema: &str,
+        table: &str,
+        id_max: Option<u64>,
+    ) -> Result<u64, SchemaError> {
+        let mut conn = self.looking(BINDING_LOCK_SECONDS).await?;
+        let counter = within(self.timeout, counter_of(&mut conn, schema, table)).await?;
+        Ok(above(Some(read), counter, id_max))
     }
 
     /// [`Schema::highest_id`] of several columns, in two queries for each `HIGHEST_PER_QUERY`.
@@ -160,47 +165,49 @@ impl Schema {
         Ok(conn)
     }
 
-    /// The smallest of a statement's ids that is in the table, rows of open transactions included.
-    /// Between them may lie others', of another step or node.
-    pub async fn smallest_id(
-        &self,
-        (schema, table): (&str, &str),
-        column: &ColumnShape,
-        (first, last, spacing): (u64, u64, &Spacing),
-    ) -> Result<Option<u64>, SchemaError> {
+    /// The smallest of a statement's ids that is in the table, by [`smallest_query`], rows of open transactions included.
+    pub async fn smallest_id(&self, query: &str) -> Result<Option<u64>, SchemaError> {
         let mut conn = self.conn().await?;
         let work = async {
             // Not for LOCK TABLES ... WRITE of the very session that waits for the answer.
             conn.query_drop("SET lock_wait_timeout = 1").await?;
             conn.query_drop("SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED").await?;
-            let (name, from) = (quoted(&column.name), format!("{}.{}", quoted(schema), quoted(table)));
-            let sql = if !holds_text(&column.data_type) {
-                format!(
-                    "SELECT CAST(CAST(MIN({name}) AS DECIMAL(65)) AS CHAR) FROM {from} WHERE {name} BETWEEN {first} AND {last}{}",
-                    is_spaced(&name, first, spacing)
-                )
-            } else if last - first < TEXTS_MAX {
-                // By an index, if there is one.
-                let ids =
-                    (0..).map_while(|k| first.checked_add(spacing.offset(k)?)).take_while(|id| *id <= last);
-                let texts: Vec<_> = ids.map(|id| format!("'{id}'")).collect();
-                format!(
-                    "SELECT CAST(MIN(CAST({name} AS DECIMAL(65))) AS CHAR) FROM {from} WHERE {name} IN ({})",
-                    texts.join(",")
-                )
-            } else {
-                let number = format!("CAST({name} AS DECIMAL(65))");
-                format!(
-                    "SELECT CAST(MIN({number}) AS CHAR) FROM {from} WHERE {} AND {number} BETWEEN {first} AND {last}{}",
-                    is_digits(&name),
-                    is_spaced(&number, first, spacing)
-                )
-            };
-            let smallest: Option<Option<String>> = conn.query_first(sql).await?;
+            let smallest: Option<Option<String>> = conn.query_first(query).await?;
             Ok::<Option<u64>, SchemaError>(smallest.flatten().and_then(|id| id.parse().ok()))
         };
         within(self.timeout, work).await
     }
+}
+
+/// The question for the smallest of a statement's ids that is in the table, as digits; NULL where none is. Between
+/// them may lie others' ids, of another step or node.
+pub fn smallest_query(
+    (schema, table): (&str, &str),
+    column: &ColumnShape,
+    (first, last, spacing): (u64, u64, &Spacing),
+) -> String {
+    let (name, from) = (quoted(&column.name), format!("{}.{}", quoted(schema), quoted(table)));
+    if !holds_text(&column.data_type) {
+        return format!(
+            "SELECT CAST(CAST(MIN({name}) AS DECIMAL(65)) AS CHAR) FROM {from} WHERE {name} BETWEEN {first} AND {last}{} LIMIT 1",
+            is_spaced(&name, first, spacing)
+        );
+    }
+    if last - first < TEXTS_MAX {
+        // By an index, if there is one.
+        let ids = (0..).map_while(|k| first.checked_add(spacing.offset(k)?)).take_while(|id| *id <= last);
+        let texts: Vec<_> = ids.map(|id| format!("'{id}'")).collect();
+        return format!(
+            "SELECT CAST(MIN(CAST({name} AS DECIMAL(65))) AS CHAR) FROM {from} WHERE {name} IN ({}) LIMIT 1",
+            texts.join(",")
+        );
+    }
+    let number = format!("CAST({name} AS DECIMAL(65))");
+    format!(
+        "SELECT CAST(MIN({number}) AS CHAR) FROM {from} WHERE {} AND {number} BETWEEN {first} AND {last}{} LIMIT 1",
+        is_digits(&name),
+        is_spaced(&number, first, spacing)
+    )
 }
 
 /// A query of one value: the highest id of a column, by its name and type, as digits; NULL where
@@ -223,6 +230,24 @@ fn highest_in(
     // Of DECIMAL and DOUBLE too no more than digits.
     let up_to = id_max.map_or_else(String::new, |id| format!(" WHERE {column} <= {id}"));
     format!("SELECT CAST(CAST(CEILING(MAX({column})) AS DECIMAL(65)) AS CHAR) FROM {from}{up_to}")
+}
+
+/// The question for the highest id of a column, as digits; NULL where there is none. A session that has
+/// locked the table asks it itself.
+pub fn highest_query(schema: &str, table: &str, column: &ColumnShape, id_max: Option<u64>) -> String {
+    highest_in((schema, table), (&column.name, &column.data_type), id_max) + " LIMIT 1"
+}
+
+/// The id that the AUTO_INCREMENT counter would hand out next.
+async fn counter_of(conn: &mut Conn, schema: &str, table: &str) -> Result<Option<u64>, mysql_async::Error> {
+    let counter: Option<Option<u64>> = conn
+        .query_first(with_values(
+            "SELECT auto_increment FROM information_schema.tables WHERE table_schema = ? AND table_name = ? \
+             ORDER BY table_name = CAST(? AS BINARY) AND table_schema = CAST(? AS BINARY) DESC",
+            (schema, table, table, schema),
+        ))
+        .await?;
+    Ok(counter.flatten())
 }
 
 /// Of the highest id, as digits, and the next of the AUTO_INCREMENT counter.

@@ -143,7 +143,7 @@ impl Tables {
         let ddl = self.backend.ddl.seen();
         match self.lookup_since(schema, table, ddl) {
             Lookup::Unknown => {
-                self.fetch(schema, table, false).await;
+                self.fetch(schema, table, false, None).await;
                 self.lookup_since(schema, table, ddl)
             }
             found => found,
@@ -213,8 +213,9 @@ impl Tables {
     }
 
     /// Reads a table's columns afresh, and binds it where it is new, so that [`Tables::lookup`]
-    /// knows it. `again`: also where what is known is not old.
-    pub(crate) async fn fetch(&self, schema: &str, table: &str, again: bool) {
+    /// knows it. `again`: also where what is known is not old. `read`: the table's highest id, as a session
+    /// has read it by [`Tables::highest_query`]: it has locked the table, and the control account would wait for it.
+    pub(crate) async fn fetch(&self, schema: &str, table: &str, again: bool, read: Option<&str>) {
         let _one_at_a_time = self.backend.fetching.lock().await;
         // To bind the table now could take it back from the generator of the next version.
         if self.is_retired() || !again && !matches!(self.lookup(schema, table), Lookup::Unknown) {
@@ -228,11 +229,11 @@ impl Tables {
             }
         }
         let ddl = self.backend.ddl.seen();
-        let read = match &rule {
-            Some(rule) => self.read(rule, table, ddl).await,
+        let known = match &rule {
+            Some(rule) => self.read(rule, table, ddl, read).await,
             None => self.through(schema, table, ddl).await,
         };
-        if let Err(error) = read {
+        if let Err(error) = known {
             tracing::error!(%error, table = format!("{schema}.{table}"), "Rowstamp cannot serve a table with a rule");
             // A rule that looks its column up again each time may find another one then.
             let is_bound = self.is_bound(schema, table) && !rule.is_some_and(|rule| rule.is_auto());
@@ -243,6 +244,15 @@ impl Tables {
     /// Whether the table was bound under these rules.
     pub(super) fn is_bound(&self, schema: &str, table: &str) -> bool {
         self.known.load().get(&self.folded(schema, table)).is_some_and(|entry| entry.is_bound)
+    }
+
+    /// Whether the ids in the table are to be looked at before it is served: it is new to its generator, or there was DDL.
+    pub(crate) fn looks_at_ids(&self, schema: &str, table: &str) -> bool {
+        let Ok(Some(rule)) = self.rules.acting(self.backend.case, schema, table) else { return false };
+        self.backend.successor.is_none()
+            && self.asked_for_ids(&rule).is_some()
+            && (!self.is_bound_by(&rule, table)
+                || self.was_defined_otherwise(schema, table, self.backend.ddl.seen()))
     }
 
     /// Whether there was DDL since the table was read, or its columns were found to be others.
@@ -279,11 +289,17 @@ impl Tables {
     }
 
     /// What a rule's name is to the backend.
-    async fn read(&self, rule: &Arc<Rule>, table: &str, ddl: u64) -> Result<(), TableError> {
+    async fn read(
+        &self,
+        rule: &Arc<Rule>,
+        table: &str,
+        ddl: u64,
+        read: Option<&str>,
+    ) -> Result<(), TableError> {
         let live = self.live_table(&rule.schema, table).await?;
         match live.as_ref().map(|live| live.kind) {
             Some(TableKind::Base) | None => {
-                self.read_base(rule, table, live, ddl).await?;
+                self.read_base(rule, table, live, ddl, read).await?;
             }
             Some(TableKind::View) => {
                 self.through(&rule.schema, table, ddl).await?;
@@ -309,15 +325,16 @@ impl Tables {
         table: &str,
         live: Option<LiveTable>,
         ddl: u64,
+        read: Option<&str>,
     ) -> Result<Lookup, TableError> {
         let lookup = self.meaning(rule, table, live.map(|live| Arc::new(live.shape)));
         // A table that comes back, or gets its column later, may hold other ids.
         let is_bound = matches!(lookup, Lookup::Ruled(_));
         if let Lookup::Ruled(target) = &lookup {
             if !self.is_bound_by(&target.rule, table) {
-                self.raise_floor(target).await?;
+                self.raise_floor(target, read).await?;
             } else if self.was_defined_otherwise(&target.rule.schema, table, ddl) {
-                self.raise_floor_again(target).await?;
+                self.raise_floor_again(target, read).await?;
             }
         }
         self.put(&rule.schema, table, lookup.clone(), ddl, is_bound);

@@ -72,7 +72,7 @@ impl Tables {
             }
         });
         for name in others {
-            self.fetch(name.schema(), name.table(), true).await;
+            self.fetch(name.schema(), name.table(), true, None).await;
         }
         Ok(())
     }

@@ -32,7 +32,7 @@ async fn opened(rules: Arc<RuleSet>) -> (InForce, Arc<MemoryStore>) {
 
 /// The generator of a table, which is looked up as a statement would.
 async fn generator(tables: &Tables, table: &str) -> Generator {
-    tables.fetch("s", table, false).await;
+    tables.fetch("s", table, false, None).await;
     let Lookup::Ruled(target) = tables.lookup("s", table) else { panic!("{table} is ruled") };
     tables.generator(&target).unwrap().clone()
 }
@@ -62,7 +62,7 @@ async fn a_table_moves_above_all_that_was_taken() {
     assert!(old.is_retired());
     // A statement that is still under way: what it takes is never sent, and it binds nothing.
     let late = take(&g, 500).await;
-    old.fetch("s", "t2", false).await;
+    old.fetch("s", "t2", false, None).await;
     assert!(matches!(old.lookup("s", "t2"), Lookup::Unknown));
     let now = in_force.after(&old, Duration::from_secs(1)).await.unwrap();
     let (first, last) = take(&generator(&now, "t1").await, 2).await.unwrap();
@@ -137,7 +137,7 @@ async fn tables_are_opened_once_the_store_answers_again() {
     let in_force =
         InForce::open(rules("", "g"), None, store.clone(), None, "me".into(), false).await.unwrap();
     let now = in_force.now();
-    now.fetch("s", "t", false).await;
+    now.fetch("s", "t", false, None).await;
     let lookup = now.lookup("s", "t");
     assert!(matches!(&lookup, Lookup::Away(why) if why.contains("generator s.g is not open")), "{lookup:?}");
     in_force.reopen().await.unwrap();
@@ -185,7 +185,7 @@ fn check_handover(
         panics.store(false, Ordering::SeqCst);
         let now = in_force.after(&old, Duration::from_secs(1)).await.expect("a version is active");
         assert!(!now.is_retired());
-        now.fetch("s", "t", false).await;
+        now.fetch("s", "t", false, None).await;
         let Lookup::Ruled(target) = now.lookup("s", "t") else { panic!("t is ruled") };
         assert_eq!(target.rule.generator.to_string(), format!("s.{goes_on}"));
         let (first, then) = take(&now.generator(&target).unwrap(), 1).await.unwrap();

@@ -218,16 +218,21 @@ fn under_lock_tables() {
             "{}",
             rig.name()
         );
-        let unknown = insert_id(&mut client, "INSERT IGNORE INTO t(a) VALUES(3),(4),(5)");
-        assert_eq!(unknown, 0, "{}", rig.name());
+        // A row that was in the way: the session is asked, and its warnings stay.
+        let second = insert_id(&mut client, "INSERT IGNORE INTO t(a) VALUES(3),(4),(5)");
+        let warned = rows(&mut client, "SHOW WARNINGS");
+        assert!(warned.starts_with("Warning,1062,"), "{}: {warned}", rig.name());
+        let stored = rows(&mut client, "SELECT MIN(id), LAST_INSERT_ID() FROM t WHERE a IN (4,5)");
+        assert_eq!(stored, format!("{second},{second}"), "{}", rig.name());
         assert_eq!(rows(&mut client, "SELECT COUNT(*) FROM t WHERE id>0"), "5", "{}", rig.name());
         client.run("UNLOCK TABLES");
-        // One that is not bound yet, while which no other can be.
-        rig.direct().run("CREATE TABLE l1 (id BIGINT NOT NULL PRIMARY KEY, a INT)");
-        client.run("LOCK TABLES l1 WRITE");
+        // One that another session has locked, and that is not bound yet.
+        let mut direct = rig.direct();
+        direct.run("CREATE TABLE l1 (id BIGINT NOT NULL PRIMARY KEY, a INT)");
+        direct.run("LOCK TABLES l1 WRITE");
         let said = message(&mut client, "INSERT INTO l1(a) VALUES(1)");
         assert!(said.contains("UNLOCK TABLES"), "{}: {said}", rig.name());
-        client.run("UNLOCK TABLES");
+        direct.run("UNLOCK TABLES");
         rig.wait_until("it stays refused", || code(&mut client, "INSERT INTO l1(a) VALUES(1)") == 0);
         assert_eq!(rows(&mut client, "SELECT id>0 FROM l1"), "1", "{}", rig.name());
     });

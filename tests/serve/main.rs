@@ -23,6 +23,7 @@ mod fleet;
 mod hostile;
 mod http;
 mod ids;
+mod imports;
 mod in_table;
 mod isolation;
 mod large;

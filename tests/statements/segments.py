@@ -20,16 +20,15 @@ _INTO = re.compile(
     rf"|load\s+(?:data|xml)\b.*?\binto\s+table\s+((?:{_NAME}\s*\.\s*)?{_NAME})",
     re.I | re.S,
 )
-# What these do concerns other sessions, the whole server, files, or is of chance. LOCK TABLES, because the first INSERT into a table
-# waits for its generator, which reads the table by a connection of its own. LAST_VALUE(@a:=...), of generated columns: MariaDB 10.11
-# crashes where another session reads the table than the one that opened it.
+# What these do concerns other sessions, the whole server, files, or is of chance. LAST_VALUE(@a:=...), of generated columns: MariaDB
+# 10.11 crashes where another session reads the table than the one that opened it.
 UNFIT = re.compile(
     r"""sleep\s*\(|benchmark\s*\(|_lock\s*\(|\brand\s*\(\s*\)|uuid|sysdate|connection_id|random_bytes|outfile|dumpfile|load_file|shutdown|sys_guid
     |\bkill\b|\bglobal\b|persist|master_|source_pos|gtid|password|install|debug|dbug|directory|tablespace|information_schema|performance_schema
     |\bmysql\s*\.|\bsys\s*\.|max_statement_time|max_execution_time|sql_log_bin|pseudo_|server_id|federated|\bspider\b|connect\s*=
     |\bflush\b|backup\s|\bxa\b|\bhandler\s|system_time|system\s+versioning|row_start|lock_wait_timeout|\bcsv\b|\barchive\b|blackhole|\bmerge\b|mrg_myisam
     |default_storage_engine|storage_engine|wait_timeout|aria_|\browid\b|secondary|spatial\s+reference|thread_pool|max_allowed|net_buffer|default_tmp|read_only
-    |row_count\s*\(\s*\)\s*,|now\s*\(\s*\d?\s*\)\s*-|profiling|in\s+share\s+mode\s+nowait|(?:insert|replace)\s+delayed|(?:work|commit|rollback)\s+release|\block\s+tables?\b
+    |row_count\s*\(\s*\)\s*,|now\s*\(\s*\d?\s*\)\s*-|profiling|in\s+share\s+mode\s+nowait|(?:insert|replace)\s+delayed|(?:work|commit|rollback)\s+release
     |\bas\s*\(\s*last_value\s*\(\s*@""",
     re.I | re.X,
 )

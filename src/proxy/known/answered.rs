@@ -41,9 +41,30 @@ pub(in crate::proxy) fn text_of(row: &[u8]) -> Option<String> {
     unhex(digits)
 }
 
+/// The digits in a row's only column; "0" where it is NULL. Zero bytes of UTF-16 are passed over.
+pub(in crate::proxy) fn digits(row: &[u8]) -> String {
+    let cell = Reader::new(row).lenenc_bytes("an answer of ours").unwrap_or_default();
+    let digits: String = cell.iter().filter(|byte| **byte != 0).map(|byte| char::from(*byte)).collect();
+    if digits.is_empty() { "0".to_owned() } else { digits }
+}
+
 /// The number in a row's only column, which came as its hexadecimal digits; zero bytes of UTF-16 are passed over.
 pub(in crate::proxy) fn number_of(row: &[u8]) -> Option<u64> {
     let digits = Reader::new(row).lenenc_bytes("an answer of ours").ok()?;
     let digits: Vec<u8> = digits.iter().copied().filter(|digit| *digit != 0).collect();
     u64::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::digits;
+
+    #[test]
+    fn digits_in_an_answer() {
+        for (row, expect) in
+            [(&b"\x0252"[..], "52"), (b"\x04\x005\x002", "52"), (b"\x02-3", "-3"), (b"\xFB", "0"), (b"", "0")]
+        {
+            assert_eq!(digits(row), expect, "{row:?}");
+        }
+    }
 }

@@ -152,7 +152,8 @@ impl Relay {
         self.down = down;
         let (mut verdict, progress, follower) = match read {
             Ok(read) => read,
-            Err(Event::UpdatedId) if !self.down.is_clear() => return Step::SendFirst,
+            // The session may be asked, before this answer goes on.
+            Err(Event::UpdatedId | Event::SmallestId(_)) if !self.down.is_clear() => return Step::SendFirst,
             Err(event) => return Step::Event(event),
         };
         let more_follows = self.outstanding.forward().is_some_and(|entry| entry.more_follows);

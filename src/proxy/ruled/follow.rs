@@ -7,17 +7,43 @@ use std::sync::Arc;
 use crate::ids::generator::Advanced;
 use crate::mysql::ok::OkPacket;
 use crate::mysql::packet::{HEADER_BYTES, Header};
-use crate::proxy::known::answered::number_of;
+use crate::proxy::known::answered::{digits, number_of};
 use crate::proxy::known::inserts::Smallest;
 use crate::proxy::known::warned::Warned;
 use crate::proxy::session::{Going, Question, Session};
 use crate::rewrite::plan::Lookup;
 use crate::rewrite::plan::target::Target;
 
+type Boxed<'a, T> = Pin<Box<dyn Future<Output = Going<T>> + Send + 'a>>;
+
 impl Session {
     /// The id of the updated row, which `LAST_INSERT_ID(id)` has left in the session. A trigger of the table makes the server
-    /// forget it for its answer, which waits here meanwhile. The question resets the warnings, so these are kept.
-    pub(in crate::proxy) fn updated_id(&mut self) -> Pin<Box<dyn Future<Output = Going<()>> + Send + '_>> {
+    /// forget it for its answer.
+    pub(in crate::proxy) async fn updated_id(&mut self) -> Going<()> {
+        let told = self.ask_before_answer(b"SELECT HEX(LAST_INSERT_ID()) LIMIT 1").await?;
+        if let Some(reply) = self.relay.outstanding.insert_reply() {
+            let id = told.and_then(|row| number_of(&row));
+            reply.answered(id.map_or(Smallest::Unknown, Smallest::Id));
+        }
+        Ok(())
+    }
+
+    /// The smallest id of a statement that is in a table which the session has locked.
+    pub(in crate::proxy) async fn smallest_in_locked(&mut self, query: &str) -> Going<Smallest> {
+        let window = self.relay.down.window();
+        let ok = OkPacket::parse(window.get(HEADER_BYTES..).unwrap_or_default(), self.relay.capabilities);
+        let is_last = ok.is_ok_and(|ok| self.relay.outstanding.ends_here(&ok));
+        let Some(query) = self.written(query).filter(|_| is_last) else { return Ok(Smallest::Unknown) };
+        let row = self.ask_before_answer(&query).await?;
+        Ok(row.map_or(Smallest::Unknown, |row| match digits(&row).parse() {
+            Ok(0) | Err(_) => Smallest::None,
+            Ok(id) => Smallest::Id(id),
+        }))
+    }
+
+    /// The first row of a question to the session, whose answer to the client's command waits meanwhile. The question resets the
+    /// warnings, so these are kept.
+    fn ask_before_answer<'a>(&'a mut self, question: &'a [u8]) -> Boxed<'a, Option<Vec<u8>>> {
         Box::pin(async move {
             let window = self.relay.down.window();
             let bytes = Header::parse(window).map_or(0, Header::packet_bytes);
@@ -29,13 +55,9 @@ impl Session {
                 let shown = shown.and_then(|answer| answer.table);
                 self.relay.session.warned = shown.map(|shown| Box::new(Warned::new(shown, b"", b"")));
             }
-            let told = self.ask_within(Question::Query(b"SELECT HEX(LAST_INSERT_ID()) LIMIT 1")).await?.ok();
-            let told = told.and_then(|answer| answer.row).and_then(|row| number_of(&row));
-            if let Some(reply) = self.relay.outstanding.insert_reply() {
-                reply.answered(told.map_or(Smallest::Unknown, Smallest::Id));
-            }
+            let told = self.ask_within(Question::Query(question)).await?.ok();
             self.relay.down.put_back(0, answer);
-            Ok(())
+            Ok(told.and_then(|answer| answer.row))
         })
     }
 

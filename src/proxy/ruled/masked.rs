@@ -50,7 +50,7 @@ impl Session {
     }
 
     /// Whether the client's present text reads what the statement before it has left.
-    fn reads_counts(&self, command: Command) -> bool {
+    pub(in crate::proxy) fn reads_counts(&self, command: Command) -> bool {
         if !matches!(command, Command::Query | Command::StmtPrepare) {
             return false;
         }

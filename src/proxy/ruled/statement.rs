@@ -32,6 +32,7 @@ use crate::rewrite::planner;
 use crate::rewrite::prepare::PreparedInsert;
 use crate::rewrite::verify::Written;
 use crate::rules::model::ColumnShape;
+use crate::schema::smallest_query;
 use crate::sessions::Count;
 use crate::table_name::TableName;
 use crate::tables::Tables;
@@ -426,20 +427,27 @@ impl Session {
 
     /// Asked on the control connection, which sees the rows of this session's open transaction at
     /// READ UNCOMMITTED.
-    pub(in crate::proxy) async fn smallest_id(&mut self, question: &SmallestId) -> Smallest {
+    pub(in crate::proxy) async fn smallest_id(&mut self, question: &SmallestId) -> Going<Smallest> {
         let target = &question.target;
-        let Some(schema) = self.relay.session.tables.schema() else { return Smallest::Unknown };
+        let Some(schema) = self.relay.session.tables.schema() else { return Ok(Smallest::Unknown) };
         // Of the table, also where the statement names a view.
-        let Some(column) = target.id_shape() else { return Smallest::Unknown };
+        let Some(column) = target.id_shape() else { return Ok(Smallest::Unknown) };
         let column = ColumnShape { name: target.rule.column.clone(), ..column.clone() };
         let table = (target.rule.schema.as_str(), target.table.as_str());
         let Ids { first, last, spacing } = question.ids;
-        match schema.smallest_id(table, &column, (first, last, &spacing)).await {
-            Ok(smallest) => smallest.map_or(Smallest::None, Smallest::Id),
-            Err(error) => {
-                tracing::warn!(%error, "cannot read the insert id of a statement with IGNORE or ON DUPLICATE KEY UPDATE (LOCK TABLES ... WRITE keeps the control account out)");
-                Smallest::Unknown
-            }
+        let query = smallest_query(table, &column, (first, last, &spacing));
+        let error = match schema.smallest_id(&query).await {
+            Ok(smallest) => return Ok(smallest.map_or(Smallest::None, Smallest::Id)),
+            Err(error) => error,
+        };
+        // Perhaps by this very session, which has stored rows in it.
+        let mut smallest = Smallest::Unknown;
+        if error.waits_for_lock() && !column.masked {
+            smallest = self.smallest_in_locked(&query).await?;
         }
+        if smallest == Smallest::Unknown {
+            tracing::warn!(%error, "cannot read the insert id of a statement with IGNORE or ON DUPLICATE KEY UPDATE");
+        }
+        Ok(smallest)
     }
 }

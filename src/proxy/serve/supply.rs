@@ -98,7 +98,8 @@ impl Session {
             }
             Need::Table { name, again } => {
                 let tables = self.relay.session.tables.now();
-                self.meanwhile(tables.fetch(&name.schema, &name.table, again)).await?;
+                let read = self.read_locked(command, &tables, &name).await?;
+                self.meanwhile(tables.fetch(&name.schema, &name.table, again, read.as_deref())).await?;
             }
             Need::Temporary(name) => self.ask_temporary(command, &name).await?,
             Need::Value { question } => {

@@ -153,7 +153,7 @@ impl Session {
     pub(in crate::proxy) async fn handle_answer(&mut self, event: Event) -> Going<()> {
         match event {
             Event::SmallestId(question) => {
-                let smallest = self.smallest_id(&question).await;
+                let smallest = self.smallest_id(&question).await?;
                 if let Some(reply) = self.relay.outstanding.insert_reply() {
                     reply.answered(smallest);
                 }

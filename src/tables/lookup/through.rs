@@ -82,7 +82,7 @@ impl Tables {
             Err(ambiguous) => return Ok(Lookup::Refused(ambiguous.to_string())),
         };
         let table = base.name.clone();
-        Ok(match self.read_base(&rule, &table, Some(base), ddl).await? {
+        Ok(match self.read_base(&rule, &table, Some(base), ddl, None).await? {
             Lookup::Ruled(target) => chain.ends(view, &target),
             other => other,
         })

@@ -29,7 +29,7 @@ struct Kind {
 }
 
 /// ARCHITECTURE.md: "What is outstanding" (Own); docs/design: "INSERT ... SELECT", "Decisions".
-const KINDS: [Kind; 46] = [
+const KINDS: [Kind; 50] = [
     Kind {
         name: "session tracking is switched on",
         byte: command::QUERY,
@@ -215,6 +215,30 @@ const KINDS: [Kind; 46] = [
         name: "a stage goes",
         byte: command::QUERY,
         form: "DROP TEMPORARY TABLE `*`.`rowstamp stage`",
+        also: anyway,
+    },
+    Kind {
+        name: "whether the session has locked tables",
+        byte: command::STMT_PREPARE,
+        form: "SELECT 1 FROM `*`.`*` AS `rowstamp lock`",
+        also: anyway,
+    },
+    Kind {
+        name: "the highest id of a table that it has locked",
+        byte: command::QUERY,
+        form: "SELECT CAST(CAST(CEILING(MAX(`*`)) AS DECIMAL(65)) AS CHAR) FROM `*`.`*`* LIMIT 1",
+        also: anyway,
+    },
+    Kind {
+        name: "the same of texts",
+        byte: command::QUERY,
+        form: "SELECT CAST(MAX(CAST(`*` AS DECIMAL(65))) AS CHAR) FROM `*`.`*` WHERE * LIMIT 1",
+        also: anyway,
+    },
+    Kind {
+        name: "the smallest of a statement's ids in such a table",
+        byte: command::QUERY,
+        form: "SELECT CAST(*MIN(*) AS CHAR) FROM `*`.`*` WHERE * LIMIT 1",
         also: anyway,
     },
     Kind {

@@ -226,7 +226,7 @@ impl Rig {
             .relay
             .session
             .take_state(Some(b"\x00\x0e757466386d6234\x00\x0e757466386d6234\x010\x011\x00\x010\x00"));
-        rig.session.shared.tables.now().fetch("s", "t", false).await;
+        rig.session.shared.tables.now().fetch("s", "t", false, None).await;
         rig
     }
 }
