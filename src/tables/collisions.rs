@@ -1,12 +1,18 @@
-//! Ids in a table that its generator does not know of. Somebody inserts past Rowstamp, or the server
-//! has numbered rows itself (`unavailable = "native"`, `rewrite.on_doubt = "forward"`, `insert_id`). The
-//! generator goes on above them.
+//! Ids in a table that its generator does not know of. Somebody inserts past Rowstamp, another table has
+//! taken the name, or the server has numbered rows itself (`unavailable = "native"`, `rewrite.on_doubt = "forward"`,
+//! `insert_id`). The generator goes on above them.
+//!
+//! The first id that collides (error 1062) stops the generator until it is above the table's ids, so that no other id meets
+//! one. Those that were taken before may.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::time::timeout;
 
 use super::{DDL_LOCK_SECONDS, FLOOR_DEADLINE, InForce, TableError, Tables};
 use crate::ids::TakeError;
@@ -14,24 +20,64 @@ use crate::ids::range::block::IdBlock;
 use crate::rewrite::plan::target::Target;
 use crate::rules::model::Collide;
 
-/// A generator is raised once in this time at most.
+/// After a failure, and between two looks at a table whose rows the server numbers.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The tables whose generator is still to be raised.
 #[derive(Debug, Default)]
-pub(super) struct Raising(Mutex<Due>);
+pub(super) struct Raising {
+    due: Mutex<Due>,
+    /// Ids wait until the generator is above those that one has met. Looked at by each request.
+    holds: AtomicBool,
+    released: Notify,
+    /// The loop need not pause: an id has collided.
+    woken: Notify,
+    /// The generator was raised above this.
+    above: AtomicU64,
+}
 
 #[derive(Debug, Default)]
 struct Due {
     tables: Vec<Arc<Target>>,
     /// Somebody raises, and looks for more until nothing is due.
     is_going_on: bool,
+    /// The last look at a table failed: ids go on meanwhile.
+    is_failing: bool,
+    /// The next success is told.
+    is_told: bool,
+}
+
+/// Why a generator is to be raised.
+#[derive(Debug, Clone, Copy)]
+enum Why {
+    /// The server has this id already. `is_told`: its log says so.
+    Collided { id: u64, is_told: bool },
+    /// The server numbers rows itself.
+    Native,
+    /// It was not possible yet.
+    Failed,
 }
 
 impl Raising {
     /// Whether nobody raises yet, and so the caller has to.
-    fn add(&self, target: &Arc<Target>) -> bool {
-        let mut due = self.0.lock();
+    fn add(&self, target: &Arc<Target>, why: Why) -> bool {
+        let mut due = self.due.lock();
+        match why {
+            // It was taken before the generator was raised.
+            Why::Collided { id, .. } if id <= self.above.load(Ordering::Relaxed) => return false,
+            Why::Collided { is_told, .. } => {
+                due.is_told |= is_told;
+                if !due.is_failing {
+                    self.holds.store(true, Ordering::Relaxed);
+                    self.woken.notify_one();
+                }
+            }
+            Why::Native => due.is_told = true,
+            Why::Failed => {
+                due.is_failing = true;
+                self.release();
+            }
+        }
         if !due.tables.iter().any(|other| other.table == target.table && other.rule == target.rule) {
             due.tables.push(Arc::clone(target));
         }
@@ -39,42 +85,83 @@ impl Raising {
     }
 
     fn is_due(&self) -> bool {
-        !self.0.lock().tables.is_empty()
+        !self.due.lock().tables.is_empty()
     }
 
     /// `None`: nothing is due, and nobody raises any more.
     fn next(&self) -> Option<Vec<Arc<Target>>> {
-        let mut due = self.0.lock();
+        let mut due = self.due.lock();
         due.is_going_on = !due.tables.is_empty();
+        if !due.is_going_on {
+            self.release();
+        }
         due.is_going_on.then(|| std::mem::take(&mut due.tables))
+    }
+
+    /// The generator is above this. Whether to tell, and whether it could not be raised before.
+    fn succeeded(&self, highest: Option<u64>) -> (bool, bool) {
+        let mut due = self.due.lock();
+        self.above.fetch_max(highest.unwrap_or_default(), Ordering::Relaxed);
+        (std::mem::take(&mut due.is_told), std::mem::take(&mut due.is_failing))
+    }
+
+    /// Until the next look is due: at once for an id that collides, unless the last look failed.
+    async fn pause(&self) {
+        if self.is_failing() {
+            tokio::time::sleep(PAUSE).await;
+        } else if !self.holds() {
+            let _ = timeout(PAUSE, self.woken.notified()).await;
+        }
+    }
+
+    fn is_failing(&self) -> bool {
+        self.due.lock().is_failing
+    }
+
+    fn release(&self) {
+        self.holds.store(false, Ordering::Relaxed);
+        self.released.notify_waiters();
+    }
+
+    pub(super) fn holds(&self) -> bool {
+        self.holds.load(Ordering::Relaxed)
+    }
+
+    /// Waits until ids may be taken, for `limit` at most: after it they are taken all the same.
+    pub(super) async fn released(&self, limit: Duration) {
+        let mut released = std::pin::pin!(self.released.notified());
+        released.as_mut().enable();
+        if self.holds() {
+            let _ = timeout(limit, released).await;
+        }
     }
 }
 
 impl InForce {
-    /// The server has answered 1062 to an id of the generator's. It is counted. Once a second at most it is
-    /// told, and where the rule says so the generator goes on above the table's ids.
+    /// The server has answered 1062 to an id of the generator's. It is counted, and told once a second at
+    /// most. Where the rule says so, the generator gives no id until it is above the table's.
     pub(crate) fn collided(self: &Arc<Self>, target: &Arc<Target>, id: u64) {
         let rule = &target.rule;
-        if !self.backend.taken.of(&rule.generator).note_collision() {
-            return;
+        let is_told = self.backend.taken.of(&rule.generator).note_collision();
+        if is_told {
+            tracing::warn!(
+                table = format!("{}.{}", rule.schema, target.table),
+                id,
+                generator = %rule.generator,
+                "an INSERT failed with 1062: the table already has the id that the generator issued. Another client inserts without Rowstamp, by \
+                 AUTO_INCREMENT or with ids of its own, or another table has taken this name; let all writers use the proxy: {}",
+                crate::book::page!("migrate")
+            );
         }
-        tracing::warn!(
-            table = format!("{}.{}", rule.schema, target.table),
-            id,
-            generator = %rule.generator,
-            "an INSERT failed with 1062: the table already has the id that the generator issued. Another client inserts without Rowstamp, by \
-             AUTO_INCREMENT or with ids of its own; let all writers use the proxy: {}",
-            crate::book::page!("migrate")
-        );
         if rule.collide == Collide::Raise {
-            self.raise(target);
+            self.raise(target, Why::Collided { id, is_told });
         }
     }
 
     /// The server numbers rows of the table itself.
     pub(crate) fn numbered_natively(self: &Arc<Self>, target: &Arc<Target>) {
         self.backend.taken.of(&target.rule.generator).note_native();
-        if self.raise(target) {
+        if self.raise(target, Why::Native) {
             tracing::warn!(
                 table = format!("{}.{}", target.rule.schema, target.table),
                 generator = %target.rule.generator,
@@ -84,16 +171,14 @@ impl InForce {
         }
     }
 
-    /// Has the table's generator go on above all that is in it, soon. Whether nobody was at it already.
-    fn raise(self: &Arc<Self>, target: &Arc<Target>) -> bool {
+    /// Has the table's generator go on above all that is in it. Whether nobody was at it already.
+    fn raise(self: &Arc<Self>, target: &Arc<Target>, why: Why) -> bool {
         let of = self.backend.taken.of(&target.rule.generator);
-        if !of.raising.add(target) {
+        if !of.raising.add(target, why) {
             return false;
         }
         let in_force = Arc::clone(self);
         tokio::spawn(async move {
-            // Whether the last one failed: one line a failure, however long it lasts.
-            let mut has_failed = false;
             while let Some(due) = of.raising.next() {
                 // The table's ids were read while the store was away, and the server went on numbering rows until the bound was raised:
                 // these are looked at right away, for the generator has ids again.
@@ -102,29 +187,31 @@ impl InForce {
                     let rule = &target.rule;
                     let table = format!("{}.{}", rule.schema, target.table);
                     match in_force.now().go_above(&target).await {
-                        Ok(Some(highest)) => {
-                            has_failed = false;
+                        Ok(highest) => {
+                            let (is_told, had_failed) = of.raising.succeeded(highest);
                             of.set_away(false);
                             if was_away && of.raising.is_due() {
                                 continue;
                             }
-                            tracing::info!(table, generator = %rule.generator, highest, "the generator continues above the table's ids");
+                            if let Some(highest) = highest.filter(|_| is_told || had_failed) {
+                                tracing::info!(table, generator = %rule.generator, highest, "the generator continues above the table's ids");
+                            }
                         }
-                        Ok(None) => of.set_away(false),
                         Err(error) => {
-                            if !std::mem::replace(&mut has_failed, true) {
+                            // One line a failure, however long it lasts.
+                            if !of.raising.is_failing() {
                                 tracing::warn!(
                                     table, generator = %rule.generator, %error,
                                     "the generator cannot continue above the table's ids yet, so INSERTs may fail with 1062; Rowstamp \
                                      tries again each second"
                                 );
                             }
-                            of.raising.add(&target);
+                            of.raising.add(&target, Why::Failed);
                         }
                     }
                 }
                 if of.is_away() || !was_away {
-                    tokio::time::sleep(PAUSE).await;
+                    of.raising.pause().await;
                 }
             }
         });
@@ -153,8 +240,8 @@ impl Tables {
         taken
     }
 
-    /// Has the table's generator go on above all that is in it. `None`: what is in it is not known, or takes
-    /// a look at each row; or a later version of the rules has no such generator.
+    /// Has the table's generator go on above all that is in it. `None`: nobody can read what is in it, or a later
+    /// version of the rules has no such generator.
     async fn go_above(&self, target: &Target) -> Result<Option<u64>, TableError> {
         let rule = &target.rule;
         let (Some(generator), Some(schema)) =
@@ -162,9 +249,6 @@ impl Tables {
         else {
             return Ok(None);
         };
-        if target.id_shape().is_none_or(|column| column.highest().is_none()) {
-            return Ok(None);
-        }
         let (schema_name, table, column) = (&rule.schema, &target.table, &rule.column);
         let highest = schema
             .highest_id_within(DDL_LOCK_SECONDS, schema_name, table, column, generator.id_max())
@@ -178,25 +262,57 @@ impl Tables {
 mod tests {
     use std::num::NonZeroU64;
     use std::sync::Arc;
+    use std::time::Duration;
 
-    use super::Raising;
+    use super::{Raising, Why};
     use crate::ids::range::block::Spacing;
     use crate::rewrite::plan::target::Target;
     use crate::rules::set::tests::rule;
 
+    fn target(table: &str) -> Arc<Target> {
+        let spacing = Spacing::by(NonZeroU64::MIN);
+        Arc::new(Target::new(Arc::new(rule("s", table)), table, None, spacing))
+    }
+
     #[test]
     fn one_raises_and_looks_again_until_nothing_is_due() {
-        let target = |table: &str| {
-            let spacing = Spacing::by(NonZeroU64::MIN);
-            Arc::new(Target::new(Arc::new(rule("s", table)), table, None, spacing))
-        };
         let (raising, a, b) = (Raising::default(), target("a"), target("b"));
-        assert!(raising.add(&a) && !raising.add(&b) && !raising.add(&a));
+        assert!(
+            raising.add(&a, Why::Native) && !raising.add(&b, Why::Native) && !raising.add(&a, Why::Native)
+        );
         assert_eq!(raising.next().map(|due| due.len()), Some(2));
         // It is under way: what comes meanwhile is due again.
-        assert!(!raising.add(&a));
+        assert!(!raising.add(&a, Why::Native));
         assert_eq!(raising.next().map(|due| due.len()), Some(1));
         assert_eq!(raising.next(), None);
-        assert!(raising.add(&a));
+        assert!(raising.add(&a, Why::Native) && !raising.holds());
+    }
+
+    #[tokio::test]
+    async fn ids_wait_until_the_generator_is_above_the_one_that_collided() {
+        let (raising, a) = (Raising::default(), target("a"));
+        let collided = |id| raising.add(&a, Why::Collided { id, is_told: id == 7 });
+        assert!(collided(7) && raising.holds() && !collided(8));
+        assert_eq!(raising.next().map(|due| due.len()), Some(1));
+        assert_eq!(raising.succeeded(Some(50)), (true, false));
+        assert!(raising.holds(), "until nothing is due");
+        assert_eq!(raising.next(), None);
+        assert!(!raising.holds());
+        raising.released(Duration::MAX).await;
+        // Taken before.
+        assert!(!collided(50) && !raising.holds());
+        assert!(collided(51) && raising.holds());
+        // Nobody knows how long it lasts, so ids go on.
+        assert_eq!(raising.next().map(|due| due.len()), Some(1));
+        assert!(!raising.add(&a, Why::Failed) && !raising.holds());
+        assert!(!collided(52) && !raising.holds());
+        assert_eq!(raising.next().map(|due| due.len()), Some(1));
+        assert_eq!(raising.succeeded(Some(60)), (false, true));
+        assert_eq!(raising.next(), None);
+        // Whoever waits is let go.
+        assert!(collided(61));
+        let waiting = std::pin::pin!(raising.released(Duration::MAX));
+        let ((), next) = tokio::join!(waiting, async { raising.next().and(raising.next()) });
+        assert_eq!(next, None);
     }
 }

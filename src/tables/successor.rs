@@ -14,7 +14,7 @@ use crate::rewrite::plan::Lookup;
 use crate::rewrite::plan::target::Target;
 use crate::tables::change::Next;
 use crate::tables::locks::SendBy;
-use crate::tables::{Backend, InForce, TableError, Tables};
+use crate::tables::{Backend, InForce, OfGenerator, TableError, Tables};
 
 /// The process that issues ids in this one's stead.
 #[async_trait]
@@ -70,7 +70,7 @@ impl Tables {
             return successor.take(target, n, deadline).await;
         }
         let of = self.backend.taken.of(&target.rule.generator);
-        let block = self.take_here(target, n, deadline, of.is_paused()).await;
+        let block = self.take_here(target, n, deadline, &of).await;
         match &block {
             Ok(_) => of.note(&target.rule.generator, n.get()),
             Err(error) => of.note_refused(&target.rule.generator, error),
@@ -83,9 +83,10 @@ impl Tables {
         target: &Target,
         n: NonZeroU64,
         deadline: Duration,
-        is_paused: bool,
+        of: &OfGenerator,
     ) -> Result<IdBlock, TakeError> {
-        if is_paused {
+        of.raising.released(deadline).await;
+        if of.is_paused() {
             return Err(TakeError::Paused { generator: target.rule.generator.to_string() });
         }
         let generator = self.generator(target)?;

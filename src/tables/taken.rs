@@ -127,14 +127,14 @@ impl Taken {
         filled.map(|(name, filled)| (name.clone(), Arc::clone(filled))).collect()
     }
 
-    /// What `take` takes without a wait; nothing while the generator is paused, or not known yet.
+    /// What `take` takes without a wait; nothing while the generator is paused or is raised, or not known yet.
     pub(super) fn at_once<T>(
         &self,
         name: &GeneratorName,
         take: impl FnOnce(&OfGenerator) -> Option<T>,
     ) -> Option<T> {
         let by_generator = self.by_generator.load();
-        take(by_generator.get(name).filter(|of| !of.is_paused())?)
+        take(by_generator.get(name).filter(|of| !of.is_paused() && !of.raising.holds())?)
     }
 }
 
