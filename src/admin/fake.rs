@@ -196,7 +196,8 @@ impl Desk for FakeDesk {
         vec![EventRow {
             at: 60.0,
             level: "warn".into(),
-            text: "an INSERT failed with 1062: the table already has the id, table shop.orders".into(),
+            text: "the table already has the id that the generator issued (error 1062), table shop.orders"
+                .into(),
         }]
     }
 

@@ -5,6 +5,7 @@
 //! `downstream`) the backend's. Both only move lanes and the queue; whatever needs waiting comes
 //! out as an [`Event`].
 
+pub(super) mod again;
 mod answers;
 mod downstream;
 mod glances;
@@ -34,6 +35,7 @@ use crate::proxy::known::inserts::{InsertReply, SmallestId};
 use crate::proxy::known::rights::Rights;
 use crate::proxy::known::session_state::SessionState;
 use crate::proxy::known::statements::Statements;
+use crate::proxy::relay::again::Again;
 use crate::proxy::relay::lane::Lane;
 use crate::proxy::relay::outstanding::{Forward, Note, Numbers, Outstanding, Own, Purpose, Queue};
 use crate::proxy::relay::parts::Parts;
@@ -89,6 +91,8 @@ pub(super) struct Relay {
     pub(super) prepares_what_sees_tracking: bool,
     /// A packet of ours for the backend, as soon as the client's lane is between two commands.
     pub(super) injection: Vec<u8>,
+    /// Its last INSERT, which may be sent once more.
+    pub(super) again: Again,
     /// Its end was read while its lane was held: after what is in the window nothing comes.
     pub(super) client_has_ended: bool,
     /// Its place among all sessions, and what is counted of it.
@@ -167,6 +171,8 @@ pub(super) enum Event {
     SmallestId(SmallestId),
     /// The same of the session's `LAST_INSERT_ID()`. Nothing was sent after what is answered; the server's lane is clear.
     UpdatedId,
+    /// An INSERT's id was in the table already, and the statement may be sent once more. The same holds.
+    Collided,
     /// A peer broke the protocol.
     Violation(Violation),
 }

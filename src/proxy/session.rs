@@ -22,6 +22,7 @@ use crate::proxy::known::need::Supplied;
 use crate::proxy::known::rights::{Allowed, Rights};
 use crate::proxy::known::session_state::SessionState;
 use crate::proxy::known::statements::Statements;
+use crate::proxy::relay::again::Again;
 use crate::proxy::relay::lane::Lane;
 use crate::proxy::relay::outstanding::Queue;
 use crate::proxy::relay::pump::Watchdog;
@@ -192,6 +193,7 @@ impl Session {
             answers: Vec::new(),
             prepares_what_sees_tracking: false,
             injection: Vec::new(),
+            again: Again::default(),
             client_has_ended: false,
             here,
         };

@@ -231,6 +231,14 @@ impl Schema {
         Ok((fired.any || count(2) > 0).then_some(fired))
     }
 
+    /// Whether the table's engine takes back what a statement has stored before it failed.
+    pub async fn is_transactional(&self, schema: &str, table: &str) -> Result<bool, SchemaError> {
+        let sql = "SELECT COUNT(*) FROM information_schema.tables AS t JOIN information_schema.engines AS e ON e.engine = t.engine \
+                   WHERE t.table_schema = ? AND t.table_name = ? AND e.transactions = 'YES'";
+        let rows = self.read(sql, vec![schema.into(), table.into()], self.timeout).await?;
+        Ok(rows.first().and_then(|row| number(row, 0)) == Some(1))
+    }
+
     /// Counts the ids above `after` up to `up_to` by whether they leave `remainder` when divided by
     /// `step`.
     pub async fn tally(

@@ -148,7 +148,7 @@ impl InForce {
                 table = format!("{}.{}", rule.schema, target.table),
                 id,
                 generator = %rule.generator,
-                "an INSERT failed with 1062: the table already has the id that the generator issued. Another client inserts without Rowstamp, by \
+                "the table already has the id that the generator issued (error 1062). Another client inserts without Rowstamp, by \
                  AUTO_INCREMENT or with ids of its own, or another table has taken this name; let all writers use the proxy: {}",
                 crate::book::page!("migrate")
             );

@@ -11,7 +11,7 @@ use crate::proxy::known::explicit::set_id::SetId;
 use crate::rewrite::plan::edit::Style;
 use crate::rewrite::plan::target::Target;
 use crate::rewrite::plan::{InsertPlan, LastId, NewRows};
-use crate::rules::model::InsertId;
+use crate::rules::model::{Collide, InsertId};
 use crate::tables::Tables;
 use crate::tables::locks::SendBy;
 
@@ -137,6 +137,22 @@ impl InsertReply {
         let value = error.split('\'').nth(1)?;
         let mut numbers = value.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok());
         numbers.find(|id| (ids.first..=ids.last).contains(id))
+    }
+
+    /// Whether it may be sent once more where an id of it is in the table already, as far as its form tells: nothing of its
+    /// packet has run before it, and it tells of no row that was in the way.
+    pub(in crate::proxy) fn may_be_sent_again(&self) -> bool {
+        let is_plain = self.statement == 0 && self.new_rows == NewRows::All && !self.returning;
+        let is_single = self.bulk.is_none() && self.filled.is_none() && !self.sets_last_id;
+        is_plain
+            && is_single
+            && self.ids.is_some()
+            && !self.is_said()
+            && self.target.rule.collide == Collide::Raise
+    }
+
+    pub(in crate::proxy) fn has_several_rows(&self) -> bool {
+        self.rows > 1
     }
 
     /// `last`: of the last row, as the statement is run. `found_rows`: CLIENT_FOUND_ROWS was

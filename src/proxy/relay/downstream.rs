@@ -12,6 +12,7 @@ use crate::mysql::response::{Control, Follower, Kind, PrepareOk, Progress};
 use crate::proxy::known::inserts::Settled;
 use crate::proxy::known::need::Right;
 use crate::proxy::known::rights::with_remedy;
+use crate::proxy::relay::again::DUPLICATE;
 use crate::proxy::relay::answers::ERR;
 use crate::proxy::relay::outstanding::{Forward, Note, Numbers, Outstanding};
 use crate::proxy::relay::{CONTROL_BYTES_MAX, DownState, Event, Relay, Step, Violation};
@@ -24,9 +25,6 @@ pub(in crate::proxy) enum Verdict {
     /// Another payload goes in its place.
     Replace(Vec<u8>),
 }
-
-/// ER_DUP_ENTRY
-const DUPLICATE: u16 = 1062;
 
 /// Header, warnings, status.
 const EOF_BYTES: usize = 5;
@@ -153,7 +151,9 @@ impl Relay {
         let (mut verdict, progress, follower) = match read {
             Ok(read) => read,
             // The session may be asked, before this answer goes on.
-            Err(Event::UpdatedId | Event::SmallestId(_)) if !self.down.is_clear() => return Step::SendFirst,
+            Err(Event::UpdatedId | Event::SmallestId(_) | Event::Collided) if !self.down.is_clear() => {
+                return Step::SendFirst;
+            }
             Err(event) => return Step::Event(event),
         };
         let more_follows = self.outstanding.forward().is_some_and(|entry| entry.more_follows);
@@ -242,6 +242,9 @@ impl Relay {
                 if self.session.hides_state_bit() {
                     return Ok(Verdict::Replace(without_state_bit(payload)));
                 }
+            }
+            if self.is_to_be_sent_again(payload) {
+                return Err(Event::Collided);
             }
             self.learn_from_error(payload);
             let target = self.outstanding.forward().and_then(|entry| entry.note.first_target());
@@ -402,6 +405,9 @@ impl Relay {
     /// The response is complete; `succeeded`: it did not end with an error.
     pub(in crate::proxy) fn complete(&mut self, succeeded: bool) {
         let Some(Outstanding::Forward(entry)) = self.outstanding.pop() else { return };
+        if self.outstanding.is_empty() {
+            self.forget_kept();
+        }
         let now = Instant::now();
         self.here.changes_at(now);
         let all = self.here.all();

@@ -109,7 +109,9 @@ impl Session {
         (mut payload, ready): (Vec<u8>, Option<Ready>),
         note: Note,
     ) -> Progress {
-        self.forget_long_data(arrived);
+        // What was sent ahead cannot be sent again.
+        let has_all = self.forget_long_data(arrived).is_none();
+        self.relay.keep(arrived, if has_all { note.inserts() } else { &[] });
         if note.inserts().iter().any(InsertReply::sets_insert_id) {
             self.relay.session.owed_insert_id = None;
         }

@@ -1,6 +1,7 @@
 //! Statements that may insert into ruled tables: planned, given their ids, and sent in the client's
 //! place.
 
+mod again;
 pub(in crate::proxy::ruled) mod drawn;
 mod set_id;
 

@@ -24,6 +24,7 @@ impl Session {
             let note = Note::statements(inserts, explicit, plan.effects);
             return self.pass(arrived, may_change_session, note);
         }
+        self.relay.keep(arrived, &inserts);
         let nr_shift = if let Some(ready) = ready {
             Some(self.relay.send_ready(ready, arrived))
         } else {

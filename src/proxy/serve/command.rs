@@ -24,6 +24,10 @@ impl Session {
                 progress => Box::pin(self.step_by_step(arrived, progress)).await,
             },
             Event::TooLong(command) => Box::pin(self.too_long(command)).await,
+            Event::Collided => {
+                Box::pin(self.send_again()).await;
+                Ok(())
+            }
             event => self.handle_answer(event).await,
         }
     }

@@ -1,7 +1,7 @@
 //! Rows or assignments after the head, with the id's place known.
 
 use super::expression::{self, Ends, Scope, Traits};
-use super::quiet::is_quiet;
+use super::quiet::is_quiet_call;
 use super::tail::{self, Tail};
 use crate::sql::lex::{Lexer, Odd, Span, Token};
 use crate::sql::value::{Classified, IdValue};
@@ -110,11 +110,6 @@ impl Body {
             semicolon,
         }))
     }
-}
-
-/// A call that names nothing and reads no insert id.
-fn is_quiet_call(name: &[u8]) -> bool {
-    is_quiet(name) && !name.eq_ignore_ascii_case(b"LAST_INSERT_ID")
 }
 
 struct Reader<'a> {

@@ -10,4 +10,5 @@ pub mod tail;
 
 pub use body::{Body, Form, Row, Wants};
 pub use head::{Columns, Head, Source, Verb};
+pub use quiet::stores_only;
 pub use select::Query;

@@ -1,4 +1,7 @@
-//! Functions that cannot read the insert id.
+//! Functions that cannot read the insert id, and statements that do nothing but store their rows.
+
+use crate::sql::dialect::Dialect;
+use crate::sql::lex::{Lexer, Token, TokenKind};
 
 /// Functions and operators of the server's own that can be followed by a parenthesis, are resolved
 /// before any stored function of that name, and never run code of the user's. Sorted. A name that
@@ -28,8 +31,75 @@ pub(super) fn is_quiet(name: &[u8]) -> bool {
     QUIET.binary_search_by(|word| word.as_bytes().cmp(upper)).is_ok()
 }
 
+/// A call that names nothing and reads no insert id.
+pub(super) fn is_quiet_call(name: &[u8]) -> bool {
+    is_quiet(name) && !name.eq_ignore_ascii_case(b"LAST_INSERT_ID")
+}
+
+/// Whether all that the INSERT at the start of a text can do is to store its rows, and they do not depend on what the statement
+/// before it has left: no query, no variable, no function but quiet ones. What cannot be read may do anything.
+pub fn stores_only(text: &[u8], dialect: Dialect) -> bool {
+    let Some(mut lexer) = Lexer::new(text, dialect) else { return false };
+    if !lexer.eat_word("INSERT").unwrap_or(false) {
+        return false;
+    }
+    let (mut is_in_values, mut before, mut before_that) = (false, None, None);
+    loop {
+        let Ok(token) = lexer.next() else { return false };
+        let is_query = lexer.is_any_word(token, &["SELECT", "WITH", "TABLE"]);
+        if is_query || token.is_punct(b'@') {
+            return false;
+        }
+        if token.ends_statement() {
+            return is_in_values;
+        }
+        if let Some(name) = before.filter(|_| is_in_values && token.is_punct(b'(')) {
+            let name: Token = name;
+            let is_qualified = before_that.is_some_and(|token: Token| token.is_punct(b'.'));
+            let is_other = name.kind == TokenKind::QuotedName
+                || name.kind == TokenKind::Word && !is_quiet_call(name.span.of(text));
+            if is_other || is_qualified {
+                return false;
+            }
+        }
+        is_in_values |= lexer.is_any_word(token, &["VALUES", "VALUE", "SET"]);
+        (before_that, before) = (before, Some(token));
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::stores_only;
+    use crate::sql::dialect::{ClientCharset, Dialect, Server, ServerKind, SqlMode};
+
+    #[test]
+    fn what_a_statement_can_do() {
+        let server = Server { kind: ServerKind::MySql, version: 90_000 };
+        let dialect = Dialect { server, sql_mode: SqlMode::NONE, charset: ClientCharset::Utf8 };
+        for (text, expect) in [
+            ("INSERT INTO t(a,b) VALUES (1,'@a'),(?,NOW())", true),
+            ("/* x */ insert t (a) value(-1); UPDATE t SET a=@a", true),
+            ("INSERT INTO t SET a = UUID(), b = DEFAULT(b)", true),
+            ("INSERT INTO `values`(a) VALUES ((1 + (2)))", true),
+            ("INSERT INTO t(a) VALUES (@a:=1)", false),
+            ("INSERT INTO t(a) VALUES (@@identity)", false),
+            ("INSERT INTO t(a) VALUES (LAST_INSERT_ID())", false),
+            ("INSERT INTO t(a) VALUES (ROW_COUNT())", false),
+            ("INSERT INTO t(a) VALUES (f(1))", false),
+            ("INSERT INTO t(a) VALUES (`now`())", false),
+            ("INSERT INTO t(a) VALUES (s.now())", false),
+            ("INSERT INTO t(a) VALUES ((SELECT 1))", false),
+            ("INSERT INTO t(a) SELECT 1", false),
+            ("INSERT INTO t(a) TABLE u", false),
+            ("INSERT INTO t(a) VALUES ('", false),
+            ("REPLACE INTO t(a) VALUES (1)", false),
+            ("SET STATEMENT a=1 FOR INSERT INTO t(a) VALUES (1)", false),
+            ("INSERT", false),
+        ] {
+            assert_eq!(stores_only(text.as_bytes(), dialect), expect, "{text}");
+        }
+    }
+
     #[test]
     fn the_list_is_sorted() {
         assert!(super::QUIET.is_sorted());
