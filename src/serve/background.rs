@@ -73,31 +73,46 @@ async fn tell_shadow(tables: Weak<InForce>) {
 /// Ends with the tables.
 async fn watch_locks(mut lapses: watch::Receiver<u64>, tables: Weak<InForce>) {
     while lapses.changed().await.is_ok() {
-        let mut told = None;
-        loop {
-            let Some(tables) = tables.upgrade() else { return };
-            let error = match tables.bind_again().await {
-                // It is done when the other process has ended without taking over.
-                Ok(()) | Err(TableError::Yielded) => break,
-                Err(error) => error.to_string(),
-            };
-            drop(tables);
-            if told.as_ref() != Some(&error) {
-                tracing::error!(
-                    error,
-                    "Rowstamp cannot bind the tables to their generators again, and issues no ids; it tries again"
-                );
-                told = Some(error);
-            }
-            tokio::time::sleep(BIND_INTERVAL).await;
-        }
+        let failed =
+            "Rowstamp cannot bind the tables to their generators again, and issues no ids; it tries again";
+        bind_again(&tables, failed).await;
     }
 }
 
-/// A store that went back takes all reserves with it. Ends with either.
+async fn bind_again(tables: &Weak<InForce>, failed: &str) {
+    let mut told = None;
+    while let Some(tables) = tables.upgrade() {
+        let error = match tables.bind_again().await {
+            // It is done when the other process has ended without taking over.
+            Ok(()) | Err(TableError::Yielded) => return,
+            Err(error) => error.to_string(),
+        };
+        drop(tables);
+        if told.as_ref() != Some(&error) {
+            tracing::error!(error, "{failed}");
+            told = Some(error);
+        }
+        tokio::time::sleep(BIND_INTERVAL).await;
+    }
+}
+
+/// When the store went back, all reserves are given up. When an operator has settled the store, the tables are bound again,
+/// because the store may have lost which generator each table has. Ends with either.
 async fn watch_store(mut recalls: watch::Receiver<u64>, tables: Weak<InForce>) {
-    while recalls.changed().await.is_ok() {
+    let failed = "the store was settled, and Rowstamp cannot bind the tables to their generators again; it tries again";
+    let mut era = tables.upgrade().map(|tables| tables.store_era());
+    let mut is_to_bind = false;
+    loop {
+        tokio::select! {
+            changed = recalls.changed() => if changed.is_err() { return },
+            () = bind_again(&tables, failed), if is_to_bind => {
+                is_to_bind = false;
+                continue;
+            }
+        }
         let Some(tables) = tables.upgrade() else { return };
         tables.give_up_reserves();
+        let now = tables.store_era();
+        is_to_bind |= era.replace(now).is_some_and(|era| era != now);
     }
 }

@@ -167,7 +167,8 @@ pub trait Store: Send + Sync + 'static {
         0
     }
 
-    /// Changes whenever the store is found to have gone back: all that is reserved must be given up.
+    /// Changes whenever the store is found to have gone back: all that is reserved must be given up. Changes
+    /// also when an operator has settled the store: [`Store::era`] is then another, and the records beside the bounds may be lost.
     fn recalls(&self) -> Option<watch::Receiver<u64>> {
         None
     }

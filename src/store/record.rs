@@ -151,12 +151,17 @@ pub async fn change<T: DeserializeOwned + Serialize>(
 
 /// What names the store, made now where nobody has asked for it before.
 pub async fn identity(store: &dyn Store) -> Result<String> {
+    identity_or(store, &fresh_token()).await
+}
+
+/// The same; a store that has no name, or has lost it, gets `name`.
+pub async fn identity_or(store: &dyn Store, name: &str) -> Result<String> {
     let key = Key::identity();
     loop {
         if let Some(found) = store.load(&key).await? {
             return decode::<IdentityRecord>(&key, &found.value).map(|record| record.id);
         }
-        let record = IdentityRecord { v: FORMAT, id: fresh_token(), unknown: Map::new() };
+        let record = IdentityRecord { v: FORMAT, id: name.to_owned(), unknown: Map::new() };
         match store.compare_and_set(&key, None, &encode(&record)).await {
             // Also where another proxy was first, or nobody knows: what is read next counts.
             Ok(_) | Err(StoreError::UnknownOutcome { .. }) => {}

@@ -123,9 +123,12 @@ impl InForce {
     }
 
     /// Binds all tables again, above the ids that are in them: after a lapse of their locks another
-    /// store's proxy may have issued ids.
+    /// store's proxy may have issued ids, and a store that was settled may have lost its records.
     pub async fn bind_again(&self) -> Result<(), TableError> {
         let _one_at_a_time = self.changing.lock().await;
+        if let Some(locks) = &self.backend.locks {
+            locks.name_store_again().await?;
+        }
         let old = self.now();
         old.unbind_all();
         self.change_to(old.rules.clone()).await?;
@@ -228,6 +231,11 @@ impl InForce {
         for generator in self.generators() {
             generator.give_up_reserve();
         }
+    }
+
+    /// How often an operator has settled the store.
+    pub fn store_era(&self) -> u64 {
+        self.backend.store.era()
     }
 
     /// Generators that wait for the machine's clock to be right look again.

@@ -194,6 +194,21 @@ impl TableLocks {
         }
     }
 
+    /// Gives the store its name again if it has lost it. Else proxies that start later would give it another name, and the
+    /// tables' locks would keep them off.
+    pub async fn name_store_again(&self) -> Result<(), LockError> {
+        let name = self.inner.held.lock().await.store.clone();
+        if let (Sharing::Store(store), Some(name)) = (&self.inner.sharing, name) {
+            let found = record::identity_or(&**store, &name).await?;
+            if found != name {
+                tracing::error!(
+                    "another proxy has given the store another name, so the tables' locks keep new proxies off; restart this proxy"
+                );
+            }
+        }
+        Ok(())
+    }
+
     /// Gives up the locks of all tables but those to `keep`.
     pub async fn keep(&self, keep: impl Fn(&str) -> bool) {
         let mut held = self.inner.held.lock().await;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::fleet::{client, goes_on, member, refused};
 use crate::rig::{INSERT, insert_id, make, rows, server};
 use crate::support::etcd::Version;
+use crate::support::wait::wait_until;
 use crate::support::{Etcd, Kind, Proxy};
 use crate::timestamps;
 
@@ -77,6 +78,38 @@ fn an_etcd_that_was_put_back_is_settled_while_proxies_run() {
         let all = rows(&mut to_first, "SELECT COUNT(*) = COUNT(DISTINCT id) FROM t");
         assert_eq!(all, "1");
     }
+}
+
+/// The copy has no records. The proxy that runs writes each table's generator and the store's name again, so that no other proxy gives
+/// a table another generator.
+#[test]
+fn an_etcd_that_was_emptied_knows_the_tables_and_its_name_again() {
+    const DB: &str = "operator_emptied";
+    let Some(server) = server(Kind::MariaDb) else { return };
+    let Some(mut etcd) = Etcd::start(Version::Debian, 1) else { return };
+    make(server, DB, "");
+    let empty = etcd.snapshot();
+    let first = member(server, &etcd, "p1", DB, 10);
+    let mut to_first = client(first.port, DB).unwrap();
+    to_first.run(INSERT);
+    let binding = format!("/rowstamp/bindings/{DB}.t");
+    assert!(etcd.ctl(0, &["get", &binding]).contains(&format!("{DB}.g")));
+    etcd.restore(&empty);
+    refused(&mut to_first, &first);
+    assert!(!etcd.ctl(0, &["get", &binding]).contains(&format!("{DB}.g")));
+    check(&first, "raise --settle", 0, &["settled"]);
+    goes_on(&mut to_first);
+    wait_until(|| first.log(), || etcd.ctl(0, &["get", &binding]).contains(&format!("{DB}.g")));
+    goes_on(&mut to_first);
+    // Another proxy of this store may start, but only with the same rules.
+    let second = member(server, &etcd, "p2", DB, 10);
+    goes_on(&mut client(second.port, DB).unwrap());
+    let config = crate::fleet::config(server, &etcd, "p3");
+    let rules = crate::fleet::moved(&crate::fleet::rules(DB, 10));
+    let third = std::panic::catch_unwind(|| Proxy::start(&config, &[("rules", &rules)]));
+    let panic = third.err().expect("it does not serve");
+    let text = panic.downcast_ref::<String>().expect("a text");
+    assert!(text.contains("only while one proxy runs; stop the other proxies (p1, p2)"), "{text}");
 }
 
 /// The copy is older than p2's node.

@@ -168,6 +168,7 @@ impl Inner {
         self.era.store(witness.raised, Ordering::Release);
         if verdict != Verdict::Foreign && self.suspect.swap(None).is_some() {
             tracing::info!(store = %self.keys.store, "the store is no longer suspected: ids are reserved again");
+            self.recalls.send_modify(|count| *count += 1);
         }
         Ok(verdict)
     }
