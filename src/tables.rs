@@ -239,8 +239,8 @@ impl Tables {
 
     /// The highest id in the table, where the generator starts above it. For a timestamp generator,
     /// ids above all of its own do not count: they may be other nodes', where the layout puts the
-    /// node above the time. `read`: as [`Tables::fetch`] has it. Else the control account waits so long for the
-    /// table's lock.
+    /// node above the time. `read`: as [`Tables::fetch`] has it. Without it the control account waits `lock_seconds` for
+    /// the table's lock.
     async fn highest(
         &self,
         rule: &Rule,
@@ -255,8 +255,8 @@ impl Tables {
         })
     }
 
-    /// What a session that has locked the table asks for its highest id. `None`: this is not needed before the table is
-    /// served, or a session cannot tell.
+    /// The query with which a session that has locked the table reads its highest id. `None`: it need not be read, or the
+    /// session may not see the true value (a view, a masked column).
     pub(crate) async fn highest_query(&self, schema: &str, table: &str) -> Option<String> {
         let live = self.live_table(schema, table).await.ok()??;
         let rule = self.rules.acting(self.backend.case, schema, table).ok().flatten()?;
@@ -316,7 +316,7 @@ impl Tables {
 
     /// The same after DDL on a table that is bound: it may be another one now, or have another
     /// counter (RENAME, CREATE ... SELECT, ALTER TABLE ... AUTO_INCREMENT). Where that cannot be
-    /// read soon (another session may have locked the table), or the store is away, ids go on
+    /// read soon (another session may have locked the table), or the store is away, ids continue
     /// above those that were issued. Of texts the highest takes a look at each row, so they are
     /// left alone.
     async fn raise_floor_again(&self, target: &Target, read: Option<&str>) -> Result<(), TableError> {

@@ -267,7 +267,7 @@ catalogue! {
     NO_ID_GIVEN: Counter<2> "rowstamp_ids_refused" in Count by [GENERATOR, NO_ID], "Requests for ids that got no id.";
     EXPLICIT_IDS_NOT_FOLLOWED: Counter<2> "rowstamp_explicit_ids_not_followed" in Count by [GENERATOR, NOT_FOLLOWED], "Explicit ids that the generator does not follow: later ids do not continue above them.";
     NATIVE: Counter<1> "rowstamp_native_statements" in Count by [GENERATOR], "Statements whose rows the server numbered, because there were no ids (unavailable = native) or the statement cannot be rewritten (rewrite.on_doubt = forward).";
-    ID_COLLISIONS: Counter<1> "rowstamp_id_collisions" in Count by [GENERATOR], "INSERTs that failed with error 1062, because the generator's id was already in the table.";
+    ID_COLLISIONS: Counter<1> "rowstamp_id_collisions" in Count by [GENERATOR], "INSERTs that the server answered with error 1062, because the generator's id was already in the table. INSERTs that Rowstamp sent again are included.";
     RESERVE_IDS: Gauge<1> "rowstamp_reserve_ids" in Count by [GENERATOR], "Ids of a sequence that can be issued without the store.";
     RESERVE_SECONDS: Gauge<1> "rowstamp_reserve_seconds" in Seconds by [GENERATOR], "How long the reserve lasts at the present rate; absent while nobody takes ids.";
     BOUND: Gauge<1> "rowstamp_generator_bound" in Count by [GENERATOR], "Bound of a sequence in the store: its ids are below the bound.";

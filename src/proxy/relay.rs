@@ -91,7 +91,9 @@ pub(super) struct Relay {
     pub(super) prepares_what_sees_tracking: bool,
     /// A packet of ours for the backend, as soon as the client's lane is between two commands.
     pub(super) injection: Vec<u8>,
-    /// Its last INSERT, which may be sent once more.
+    /// The client has sent a LOCK TABLES. Whether tables are locked now, the server says.
+    pub(super) may_have_locked: bool,
+    /// Its last INSERT, which may be sent again.
     pub(super) again: Again,
     /// Its end was read while its lane was held: after what is in the window nothing comes.
     pub(super) client_has_ended: bool,
@@ -171,7 +173,7 @@ pub(super) enum Event {
     SmallestId(SmallestId),
     /// The same of the session's `LAST_INSERT_ID()`. Nothing was sent after what is answered; the server's lane is clear.
     UpdatedId,
-    /// An INSERT's id was in the table already, and the statement may be sent once more. The same holds.
+    /// An INSERT's id may have been in the table already. The server's lane is clear.
     Collided,
     /// A peer broke the protocol.
     Violation(Violation),

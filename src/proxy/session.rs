@@ -193,6 +193,7 @@ impl Session {
             answers: Vec::new(),
             prepares_what_sees_tracking: false,
             injection: Vec::new(),
+            may_have_locked: false,
             again: Again::default(),
             client_has_ended: false,
             here,

@@ -366,7 +366,10 @@ impl Walk<'_> {
                 "{schema}.{table}: an earlier statement of the packet makes this view; send this statement separately"
             ));
         }
+        let is_after_ddl = self.several && self.start > 0 && (self.effects.opaque || self.effects.ddl);
         match (self.context.tables)(&schema, &table) {
+            // The table may be another one by then.
+            Lookup::Refused(_) | Lookup::Away(_) if is_after_ddl => self.cut(AFTER_OPAQUE),
             Lookup::NotRuled => Ok(Resolved::NotRuled),
             Lookup::Ruled(target) if target.rule.mode != Mode::On => Ok(Resolved::NotRuled),
             Lookup::Ruled(target) => Ok(Resolved::Ruled(target)),
@@ -413,7 +416,7 @@ impl Walk<'_> {
         };
         let resolved = self.lookup(self.text, head.table)?;
         let is_ruled = !matches!(resolved, Resolved::NotRuled | Resolved::Hidden);
-        // DDL may make its table, or change its columns.
+        // What comes before it in the packet (DDL, or a text that cannot be read) may create its table, or change the columns.
         if is_ruled && (self.effects.opaque || self.effects.ddl) {
             return self.cut(AFTER_OPAQUE);
         }

@@ -250,7 +250,7 @@ pub struct Table {
     /// What happens if there is no id (the store is away, or a clock or a lock is lost): "refuse": the statement fails with error 1467; "native":
     /// the server numbers the rows, if the table still has AUTO_INCREMENT.
     pub unavailable: Unavailable,
-    /// What happens if a generated id is in the table already, because other clients insert without Rowstamp (the client gets error 1062). "raise": log
-    /// and count the error, and continue above the table's ids, at most once a second; "report": log and count the error.
+    /// What happens if a generated id is in the table already (error 1062), because other clients insert without Rowstamp. "raise": log and count the error,
+    /// continue above the table's ids, and send a plain INSERT again with a new id; "report": log and count the error, and the client gets the error.
     pub collide: Collide,
 }

@@ -231,12 +231,11 @@ impl Schema {
         Ok((fired.any || count(2) > 0).then_some(fired))
     }
 
-    /// Whether the table's engine takes back what a statement has stored before it failed.
-    pub async fn is_transactional(&self, schema: &str, table: &str) -> Result<bool, SchemaError> {
-        let sql = "SELECT COUNT(*) FROM information_schema.tables AS t JOIN information_schema.engines AS e ON e.engine = t.engine \
-                   WHERE t.table_schema = ? AND t.table_name = ? AND e.transactions = 'YES'";
+    /// The table's storage engine.
+    pub async fn engine(&self, schema: &str, table: &str) -> Result<Option<String>, SchemaError> {
+        let sql = "SELECT engine FROM information_schema.tables WHERE table_schema = ? AND table_name = ?";
         let rows = self.read(sql, vec![schema.into(), table.into()], self.timeout).await?;
-        Ok(rows.first().and_then(|row| number(row, 0)) == Some(1))
+        Ok(rows.first().and_then(|row| text(row, 0)))
     }
 
     /// Counts the ids above `after` up to `up_to` by whether they leave `remainder` when divided by

@@ -20,8 +20,8 @@ pub enum SchemaError {
     #[error("the backend did not answer the control account within {0:?}")]
     Timeout(Duration),
     #[error(
-        "another session has locked {table}, and Rowstamp must read its highest id before the first INSERT; try again when \
-         that session has run UNLOCK TABLES, or its DDL has ended"
+        "{table} is locked (LOCK TABLES or DDL), and Rowstamp must read its highest id before the first INSERT; try again after \
+         UNLOCK TABLES, or when the DDL has ended"
     )]
     Locked { table: String },
 }
@@ -36,7 +36,7 @@ impl From<mysql_async::Error> for SchemaError {
 const LOCK_WAIT_TIMEOUT: u16 = 1205;
 
 impl SchemaError {
-    /// Whether somebody else has the table locked, or what it is changed by.
+    /// Whether the query waited in vain for a lock on the table: LOCK TABLES, or DDL.
     pub fn waits_for_lock(&self) -> bool {
         matches!(self, SchemaError::Query(mysql_async::Error::Server(error)) if error.code == LOCK_WAIT_TIMEOUT)
     }

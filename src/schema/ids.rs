@@ -76,8 +76,8 @@ impl Schema {
         }
     }
 
-    /// [`Schema::highest_id`] of a table whose highest id somebody else has read, by [`highest_query`].
-    /// Another session's LOCK TABLES does not keep its counter from being read.
+    /// [`Schema::highest_id`] of a table whose highest id a session has read, by [`highest_query`]. LOCK TABLES of a
+    /// session does not block reading the counter.
     pub async fn highest_id_above(
         &self,
         read: &str,
@@ -179,8 +179,8 @@ impl Schema {
     }
 }
 
-/// The question for the smallest of a statement's ids that is in the table, as digits; NULL where none is. Between
-/// them may lie others' ids, of another step or node.
+/// The query for the smallest of a statement's ids that is in the table, as digits; NULL where none is. Ids of others may
+/// lie between the statement's, of another step or node.
 pub fn smallest_query(
     (schema, table): (&str, &str),
     column: &ColumnShape,
@@ -232,8 +232,8 @@ fn highest_in(
     format!("SELECT CAST(CAST(CEILING(MAX({column})) AS DECIMAL(65)) AS CHAR) FROM {from}{up_to}")
 }
 
-/// The question for the highest id of a column, as digits; NULL where there is none. A session that has
-/// locked the table asks it itself.
+/// The query for the highest id of a column, as digits; NULL where there is none. A session that has locked
+/// the table runs it itself.
 pub fn highest_query(schema: &str, table: &str, column: &ColumnShape, id_max: Option<u64>) -> String {
     highest_in((schema, table), (&column.name, &column.data_type), id_max) + " LIMIT 1"
 }

@@ -1,39 +1,40 @@
 //! Ids in a table that its generator does not know of. Somebody inserts past Rowstamp, another table has
 //! taken the name, or the server has numbered rows itself (`unavailable = "native"`, `rewrite.on_doubt = "forward"`,
-//! `insert_id`). The generator goes on above them.
+//! `insert_id`). The generator continues above them.
 //!
-//! The first id that collides (error 1062) stops the generator until it is above the table's ids, so that no other id meets
-//! one. Those that were taken before may.
+//! The first id that collides (error 1062) stops the generator until it is above the table's ids, so that no later id
+//! collides. Ids that were taken before may still collide.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use super::{DDL_LOCK_SECONDS, FLOOR_DEADLINE, InForce, TableError, Tables};
-use crate::ids::TakeError;
 use crate::ids::range::block::IdBlock;
+use crate::ids::{Generator, TakeError};
 use crate::rewrite::plan::target::Target;
 use crate::rules::model::Collide;
 
-/// After a failure, and between two looks at a table whose rows the server numbers.
+/// The pause after a failure, and between two looks at a table whose rows the server numbers.
 const PAUSE: Duration = Duration::from_secs(1);
+
+/// A statement whose ids were taken before the generator was raised is answered within this time.
+const UNDER_WAY: Duration = Duration::from_secs(10);
 
 /// The tables whose generator is still to be raised.
 #[derive(Debug, Default)]
 pub(super) struct Raising {
     due: Mutex<Due>,
-    /// Ids wait until the generator is above those that one has met. Looked at by each request.
+    /// An id has collided: requests wait until the generator is above the table's ids. Each request reads this.
     holds: AtomicBool,
     released: Notify,
     /// The loop need not pause: an id has collided.
     woken: Notify,
-    /// The generator was raised above this.
-    above: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -41,21 +42,30 @@ struct Due {
     tables: Vec<Arc<Target>>,
     /// Somebody raises, and looks for more until nothing is due.
     is_going_on: bool,
-    /// The last look at a table failed: ids go on meanwhile.
+    /// The last look at a table failed: ids are issued meanwhile.
     is_failing: bool,
-    /// The next success is told.
+    /// The next success is logged.
     is_told: bool,
+    /// The generator was raised above this id, and when.
+    above: Option<(u64, Instant)>,
 }
 
 /// Why a generator is to be raised.
 #[derive(Debug, Clone, Copy)]
 enum Why {
-    /// The server has this id already. `is_told`: its log says so.
+    /// The table has this id already. `is_told`: the collision was logged.
     Collided { id: u64, is_told: bool },
     /// The server numbers rows itself.
     Native,
-    /// It was not possible yet.
+    /// The generator could not be raised yet.
     Failed,
+}
+
+impl Due {
+    /// Whether the generator was raised above this id a moment ago.
+    fn is_below(&self, id: u64) -> bool {
+        self.above.is_some_and(|(above, at)| id <= above && at.elapsed() < UNDER_WAY)
+    }
 }
 
 impl Raising {
@@ -63,8 +73,8 @@ impl Raising {
     fn add(&self, target: &Arc<Target>, why: Why) -> bool {
         let mut due = self.due.lock();
         match why {
-            // It was taken before the generator was raised.
-            Why::Collided { id, .. } if id <= self.above.load(Ordering::Relaxed) => return false,
+            // This id was taken before the generator was raised.
+            Why::Collided { id, .. } if due.is_below(id) => return false,
             Why::Collided { is_told, .. } => {
                 due.is_told |= is_told;
                 if !due.is_failing {
@@ -98,11 +108,18 @@ impl Raising {
         due.is_going_on.then(|| std::mem::take(&mut due.tables))
     }
 
-    /// The generator is above this. Whether to tell, and whether it could not be raised before.
-    fn succeeded(&self, highest: Option<u64>) -> (bool, bool) {
+    /// The generator is above this.
+    fn succeeded(&self, highest: Option<u64>) {
         let mut due = self.due.lock();
-        self.above.fetch_max(highest.unwrap_or_default(), Ordering::Relaxed);
-        (std::mem::take(&mut due.is_told), std::mem::take(&mut due.is_failing))
+        if let Some(highest) = highest {
+            due.above = Some((highest, Instant::now()));
+        }
+        due.is_told |= std::mem::take(&mut due.is_failing);
+    }
+
+    /// Whether the success is to be logged.
+    fn tells(&self) -> bool {
+        std::mem::take(&mut self.due.lock().is_told)
     }
 
     /// Until the next look is due: at once for an id that collides, unless the last look failed.
@@ -127,19 +144,33 @@ impl Raising {
         self.holds.load(Ordering::Relaxed)
     }
 
-    /// Waits until ids may be taken, for `limit` at most: after it they are taken all the same.
+    /// Waits until ids may be taken, for `limit` at most: after that they are taken anyway.
     pub(super) async fn released(&self, limit: Duration) {
         let mut released = std::pin::pin!(self.released.notified());
         released.as_mut().enable();
-        if self.holds() {
-            let _ = timeout(limit, released).await;
+        if self.holds() && timeout(limit, released).await.is_err() {
+            // It takes long: others do not wait too.
+            self.due.lock().is_failing = true;
+            self.release();
+        }
+    }
+}
+
+/// A panic of whoever raises ends that: the next id that collides begins again.
+struct Ending<'a>(Option<&'a Raising>);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        if let Some(raising) = self.0 {
+            raising.due.lock().is_going_on = false;
+            raising.release();
         }
     }
 }
 
 impl InForce {
-    /// The server has answered 1062 to an id of the generator's. It is counted, and told once a second at
-    /// most. Where the rule says so, the generator gives no id until it is above the table's.
+    /// The server has answered 1062 to an id of the generator's. The collision is counted, and logged once a second at most.
+    /// If the rule says so, the generator issues no id until it is above the table's ids.
     pub(crate) fn collided(self: &Arc<Self>, target: &Arc<Target>, id: u64) {
         let rule = &target.rule;
         let is_told = self.backend.taken.of(&rule.generator).note_collision();
@@ -179,6 +210,7 @@ impl InForce {
         }
         let in_force = Arc::clone(self);
         tokio::spawn(async move {
+            let mut ending = Ending(Some(&of.raising));
             while let Some(due) = of.raising.next() {
                 // The table's ids were read while the store was away, and the server went on numbering rows until the bound was raised:
                 // these are looked at right away, for the generator has ids again.
@@ -188,12 +220,12 @@ impl InForce {
                     let table = format!("{}.{}", rule.schema, target.table);
                     match in_force.now().go_above(&target).await {
                         Ok(highest) => {
-                            let (is_told, had_failed) = of.raising.succeeded(highest);
+                            of.raising.succeeded(highest);
                             of.set_away(false);
                             if was_away && of.raising.is_due() {
                                 continue;
                             }
-                            if let Some(highest) = highest.filter(|_| is_told || had_failed) {
+                            if let Some(highest) = highest.filter(|_| of.raising.tells()) {
                                 tracing::info!(table, generator = %rule.generator, highest, "the generator continues above the table's ids");
                             }
                         }
@@ -202,7 +234,7 @@ impl InForce {
                             if !of.raising.is_failing() {
                                 tracing::warn!(
                                     table, generator = %rule.generator, %error,
-                                    "the generator cannot continue above the table's ids yet, so INSERTs may fail with 1062; Rowstamp \
+                                    "the generator cannot continue above the table's ids yet, so INSERTs may get error 1062; Rowstamp \
                                      tries again each second"
                                 );
                             }
@@ -214,6 +246,7 @@ impl InForce {
                     of.raising.pause().await;
                 }
             }
+            ending.0 = None;
         });
         true
     }
@@ -240,20 +273,22 @@ impl Tables {
         taken
     }
 
-    /// Has the table's generator go on above all that is in it. `None`: nobody can read what is in it, or a later
+    /// Has the table's generator continue above all that is in it. `None`: nobody can read what is in it, or a later
     /// version of the rules has no such generator.
     async fn go_above(&self, target: &Target) -> Result<Option<u64>, TableError> {
         let rule = &target.rule;
-        let (Some(generator), Some(schema)) =
-            (self.generators.get(&rule.generator), self.backend.schema.as_ref())
-        else {
-            return Ok(None);
-        };
+        let Some(schema) = &self.backend.schema else { return Ok(None) };
+        let generator = self.generators.get(&rule.generator);
+        let id_max = generator.as_ref().and_then(Generator::id_max);
         let (schema_name, table, column) = (&rule.schema, &target.table, &rule.column);
-        let highest = schema
-            .highest_id_within(DDL_LOCK_SECONDS, schema_name, table, column, generator.id_max())
-            .await?;
-        generator.raise_floor(highest, FLOOR_DEADLINE).await?;
+        let highest = schema.highest_id_within(DDL_LOCK_SECONDS, schema_name, table, column, id_max).await?;
+        match (generator, &self.backend.successor) {
+            (Some(generator), _) => generator.raise_floor(highest, FLOOR_DEADLINE).await?,
+            (None, Some(successor)) => {
+                successor.advance_past(target, highest, FLOOR_DEADLINE).await?;
+            }
+            (None, None) => return Ok(None),
+        }
         Ok(Some(highest))
     }
 }
@@ -294,7 +329,8 @@ mod tests {
         let collided = |id| raising.add(&a, Why::Collided { id, is_told: id == 7 });
         assert!(collided(7) && raising.holds() && !collided(8));
         assert_eq!(raising.next().map(|due| due.len()), Some(1));
-        assert_eq!(raising.succeeded(Some(50)), (true, false));
+        raising.succeeded(Some(50));
+        assert!(raising.tells() && !raising.tells());
         assert!(raising.holds(), "until nothing is due");
         assert_eq!(raising.next(), None);
         assert!(!raising.holds());
@@ -302,14 +338,15 @@ mod tests {
         // Taken before.
         assert!(!collided(50) && !raising.holds());
         assert!(collided(51) && raising.holds());
-        // Nobody knows how long it lasts, so ids go on.
+        // Nobody knows how long it lasts, so ids are issued.
         assert_eq!(raising.next().map(|due| due.len()), Some(1));
         assert!(!raising.add(&a, Why::Failed) && !raising.holds());
         assert!(!collided(52) && !raising.holds());
         assert_eq!(raising.next().map(|due| due.len()), Some(1));
-        assert_eq!(raising.succeeded(Some(60)), (false, true));
+        raising.succeeded(Some(60));
+        assert!(raising.tells(), "after a failure");
         assert_eq!(raising.next(), None);
-        // Whoever waits is let go.
+        // A request that waits is released.
         assert!(collided(61));
         let waiting = std::pin::pin!(raising.released(Duration::MAX));
         let ((), next) = tokio::join!(waiting, async { raising.next().and(raising.next()) });

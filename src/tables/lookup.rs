@@ -214,7 +214,8 @@ impl Tables {
 
     /// Reads a table's columns afresh, and binds it where it is new, so that [`Tables::lookup`]
     /// knows it. `again`: also where what is known is not old. `read`: the table's highest id, as a session
-    /// has read it by [`Tables::highest_query`]: it has locked the table, and the control account would wait for it.
+    /// has read it by [`Tables::highest_query`], because it has locked the table, and the control account would wait for that
+    /// lock.
     pub(crate) async fn fetch(&self, schema: &str, table: &str, again: bool, read: Option<&str>) {
         let _one_at_a_time = self.backend.fetching.lock().await;
         // To bind the table now could take it back from the generator of the next version.
@@ -246,7 +247,7 @@ impl Tables {
         self.known.load().get(&self.folded(schema, table)).is_some_and(|entry| entry.is_bound)
     }
 
-    /// Whether the ids in the table are to be looked at before it is served: it is new to its generator, or there was DDL.
+    /// Whether the ids in the table are to be looked at before the table is served: it is new to its generator, or there was DDL.
     pub(crate) fn looks_at_ids(&self, schema: &str, table: &str) -> bool {
         let Ok(Some(rule)) = self.rules.acting(self.backend.case, schema, table) else { return false };
         self.backend.successor.is_none()

@@ -127,7 +127,7 @@ impl Taken {
         filled.map(|(name, filled)| (name.clone(), Arc::clone(filled))).collect()
     }
 
-    /// What `take` takes without a wait; nothing while the generator is paused or is raised, or not known yet.
+    /// What `take` takes without a wait; nothing while the generator is paused, is raised after a collision, or is not known yet.
     pub(super) fn at_once<T>(
         &self,
         name: &GeneratorName,
@@ -206,7 +206,7 @@ impl OfGenerator {
         self.native.load(Ordering::Relaxed)
     }
 
-    /// INSERTs that failed with 1062 by an id of the generator's.
+    /// INSERTs that the server answered with 1062 because of an id of the generator's, those that were sent again included.
     pub fn collisions(&self) -> u64 {
         self.collisions.load(Ordering::Relaxed)
     }

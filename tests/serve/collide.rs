@@ -1,6 +1,6 @@
 //! Ids that are in the table already, because somebody inserts past the proxy (error 1062).
 
-use crate::rig::{Rig, code, each_with, insert_id, make, pipelined, prepare, rows, server};
+use crate::rig::{Rig, code, code_of, each_with, execute, insert_id, make, pipelined, prepare, rows, server};
 use crate::support::raw::{CLIENT_COMPRESS, CLIENT_MULTI_STATEMENTS, Client, Options, Param};
 use crate::support::{Kind, Proxy, proxy};
 
@@ -23,7 +23,7 @@ fn insert_past(rig: &Rig, client: &mut Client, table: &str, count: usize) {
     }
 }
 
-/// The client sees no error where the statement can be sent again, and one where it goes by way of a stage.
+/// The client sees no error where the statement can be sent again, and one where it needs a stage.
 #[test]
 fn the_generator_goes_on_above_them() {
     for (table, insert, first) in
@@ -47,7 +47,7 @@ fn the_generator_goes_on_above_them() {
     }
 }
 
-/// However many sessions insert, and where ids are texts.
+/// With several sessions, and with ids that are texts.
 #[test]
 fn no_session_sees_an_error() {
     const SESSIONS: usize = 6;
@@ -106,14 +106,14 @@ fn another_keys_duplicate_is_none_of_these() {
     });
 }
 
-/// Tables of which each begins above 1, where the generator will issue ids that are in them.
+/// Tables into which [`take_ids`] puts the ids that the generator issues next.
 const WAYS: &str = "CREATE TABLE noted (what VARCHAR(20)) ENGINE=MyISAM;
     CREATE TABLE fires (id BIGINT PRIMARY KEY, a INT UNIQUE);
     CREATE TRIGGER counted BEFORE INSERT ON fires FOR EACH ROW INSERT INTO noted VALUES ('fired');
     CREATE TABLE kept (id BIGINT PRIMARY KEY, a INT UNIQUE) ENGINE=MyISAM;
     CREATE TABLE plain (id BIGINT PRIMARY KEY, a INT UNIQUE);";
 
-/// Has the generator's next ids be in the table.
+/// Puts the next ids of the generator into the table, past the proxy.
 fn take_ids(direct: &mut Client, table: &str) {
     let highest = rows(direct, &format!("SELECT COALESCE(MAX(id),0) FROM {table}")).parse::<u64>().unwrap();
     let ids = (highest + 1..highest + 30).map(|id| format!("({id})")).collect::<Vec<_>>().join(",");
@@ -163,7 +163,7 @@ fn what_is_sent_again_and_what_is_not() {
                 "{}",
                 context(rig)
             );
-            // And then no more.
+            // The next INSERT succeeds.
             if expect != 0 {
                 assert_eq!(code(client, &insert), 0, "{}", context(rig));
             }
@@ -185,7 +185,7 @@ fn what_is_sent_again_and_what_is_not() {
         if rig.kind == Kind::MariaDb {
             check(&mut client, "plain", "INSERT INTO plain(a) VALUES ({a}) RETURNING id", DUPLICATE);
         }
-        // Each statement has fired once: two of them, and the ids that were taken.
+        // The trigger has fired once for each try: the first row, the 29 ids that were taken, and the two INSERTs.
         let fired = rows(&mut direct, "SELECT COUNT(*) FROM noted");
         assert_eq!(fired, (1 + 29 + 2).to_string(), "{}", rig.name());
         // The first row of a statement of two stays in a table without transactions: it is not stored twice.
@@ -196,7 +196,7 @@ fn what_is_sent_again_and_what_is_not() {
     });
 }
 
-/// The session is as after a statement that succeeded at once.
+/// The session is as after a statement that succeeded at the first try.
 #[test]
 fn what_a_session_sees_of_a_statement_that_was_sent_again() {
     let db = "collide_sees";
@@ -228,13 +228,13 @@ fn what_a_session_sees_of_a_statement_that_was_sent_again() {
                 let highest = rows(&mut client, "SELECT MAX(id) FROM plain");
                 assert_eq!(id.to_string(), highest, "{}", rig.name());
             }
-            // What was sent after it is not overtaken.
+            // An INSERT is not sent again if another command was sent after it.
             take_ids(&mut direct, "plain");
             let one = b"INSERT INTO plain(a) VALUES (NULL)";
             let seen = pipelined(&mut client, &[(3, one), (3, b"SELECT 5"), (3, one)]);
             assert_eq!(seen, "error 1062,5,ok 1", "{}", rig.name());
         }
-        // Another key's duplicate, which is the same number: it is the client's.
+        // A duplicate of another key, whose value is also the generator's next id. The error is the client's.
         let mut client = rig.client();
         let next = insert_id(&mut client, "INSERT INTO plain(a) VALUES (NULL)") + 1;
         direct.run(format!("INSERT INTO plain(id,a) VALUES (-5,{next})"));
@@ -244,13 +244,14 @@ fn what_a_session_sees_of_a_statement_that_was_sent_again() {
             "{}",
             rig.name()
         );
-        assert_eq!(code(&mut client, "INSERT INTO plain(a) VALUES (NULL)"), 0, "{}", rig.name());
+        let after = insert_id(&mut client, "INSERT INTO plain(a) VALUES (NULL)");
+        assert_eq!(after, next + 1, "{}: it was sent once", rig.name());
     });
 }
 
 /// An AUTO_INCREMENT table with another writer, which takes the next id again and again.
 #[test]
-fn a_writer_that_goes_on_past_the_proxy() {
+fn a_writer_that_continues_past_the_proxy() {
     let db = "collide_writer";
     each_with(db, AUTO, "", &rules(db, "t", "raise"), |rig| {
         let (mut client, mut direct) = (rig.client(), rig.direct());
@@ -265,5 +266,119 @@ fn a_writer_that_goes_on_past_the_proxy() {
             );
         }
         assert_eq!(rows(&mut direct, "SELECT COUNT(*) FROM t"), "60", "{}", rig.name());
+    });
+}
+
+/// The tables are renamed past the proxy. The other table's ids are among those that the generator has reserved.
+#[test]
+fn another_table_takes_the_name() {
+    for keeps in ["", " AUTO_INCREMENT"] {
+        let db = if keeps.is_empty() { "collide_renamed" } else { "collide_renamed_auto" };
+        let of = |name: &str| format!("CREATE TABLE {name} (id BIGINT{keeps} PRIMARY KEY, k INT UNIQUE);");
+        let sql = of("orders") + &of("orders_new");
+        each_with(db, &sql, "", &each_table_rules(db, &["orders"]), |rig| {
+            let (mut client, mut direct) = (rig.client(), rig.direct());
+            client.run("INSERT INTO orders(k) VALUES (1),(2)");
+            let rows_of_new = (1..=50).map(|id| format!("({id},{})", -id)).collect::<Vec<_>>().join(",");
+            direct.run(format!("INSERT INTO orders_new VALUES {rows_of_new}"));
+            direct.run("RENAME TABLE orders TO o, orders_new TO orders");
+            let insert = prepare(&mut client, "INSERT INTO orders(k) VALUES (?)");
+            for k in 3..83 {
+                let context = || format!("{} {keeps} {k}: {}", rig.name(), rig.proxy.log());
+                if k % 2 == 0 {
+                    let outcomes = client.execute(&insert, &[Param::Int(k)]).unwrap();
+                    assert!(outcomes[0].ok().is_some(), "{}: {outcomes:?}", context());
+                } else {
+                    assert_eq!(
+                        code(&mut client, format!("INSERT INTO orders(k) VALUES ({k})")),
+                        0,
+                        "{}",
+                        context()
+                    );
+                }
+            }
+            let stored =
+                rows(&mut direct, "SELECT MIN(id), COUNT(*), COUNT(DISTINCT id) FROM orders WHERE k > 0");
+            assert_eq!(stored, "51,80,80", "{} {keeps}", rig.name());
+        });
+    }
+}
+
+/// What a client sends ahead is for the next execution; what calls draw is drawn once.
+#[test]
+fn what_is_in_the_way_of_sending_it_again() {
+    let db = "collide_ahead";
+    let rules = each_table_rules(db, &["plain"]) + "[generators.tickets]\nkind = \"sequence\"\nsql = true\n";
+    let sql = "CREATE TABLE plain (id BIGINT PRIMARY KEY, a BIGINT, b VARCHAR(20));";
+    each_with(db, sql, "", &rules, |rig| {
+        let (mut client, mut direct) = (rig.client(), rig.direct());
+        client.run("INSERT INTO plain(b) VALUES ('first')");
+        let insert = prepare(&mut client, "INSERT INTO plain(b) VALUES (?)");
+        take_ids(&mut direct, "plain");
+        // NULL for its parameter, and a value that is sent ahead of the next execution.
+        let execution = [&insert.id.to_le_bytes()[..], &[0, 1, 0, 0, 0, 1, 1, 0xFD, 0]].concat();
+        let ahead = [&insert.id.to_le_bytes()[..], &[0, 0], b"ahead"].concat();
+        client.pipeline(&[(0x17, &execution), (0x18, &ahead)]).unwrap();
+        client.next_response();
+        let first = code_of(&client.read_outcomes(true).unwrap());
+        let second = execute(&mut client, insert.id, &[0, 0]);
+        let stored = rows(
+            &mut client,
+            "SELECT COALESCE(b,'none') FROM plain WHERE id>30 OR b IS NOT NULL ORDER BY id",
+        );
+        match first {
+            0 => assert_eq!((second, stored.as_str()), (0, "first none ahead"), "{}", rig.name()),
+            _ => {
+                assert_eq!((first, second, stored.as_str()), (DUPLICATE, 0, "first ahead"), "{}", rig.name());
+            }
+        }
+        for text in [
+            "INSERT INTO plain(a,b) VALUES (NEXTVAL(tickets),?)",
+            "INSERT INTO plain(b,a) VALUES (?,NEXTVAL(tickets))",
+        ] {
+            let insert = prepare(&mut client, text);
+            take_ids(&mut direct, "plain");
+            for _ in 0..2 {
+                let outcomes = client.execute(&insert, &[Param::String(b"x".to_vec())]).unwrap();
+                assert!([0, DUPLICATE].contains(&code_of(&outcomes)), "{}: {text}: {outcomes:?}", rig.name());
+            }
+        }
+        let wrong =
+            rows(&mut client, "SELECT COUNT(*) FROM plain WHERE a IS NOT NULL AND (b<>'x' OR a>4 OR a<1)");
+        assert_eq!(wrong, "0", "{}", rig.name());
+    });
+}
+
+/// The session does not wait for another one that has locked the table meanwhile.
+#[test]
+fn ignore_while_another_session_locks_the_table() {
+    let db = "collide_ignore";
+    each_with(db, WAYS, "", &each_table_rules(db, &["plain"]), |rig| {
+        let (mut client, mut direct) = (rig.client(), rig.direct());
+        client.run("INSERT INTO plain(a) VALUES (1)");
+        // Its first row is in the way. Right after its end the other session gets its lock.
+        let insert = b"INSERT IGNORE INTO plain(a) VALUES (1),(2+SLEEP(3))";
+        client.pipeline(&[(3, insert)]).unwrap();
+        let mut is_under_way = |text: &str| {
+            let sql =
+                format!("SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE '{text}%'");
+            rig.wait_until(text, || rows(&mut direct, &sql) == "1");
+        };
+        is_under_way("INSERT IGNORE");
+        let (address, db) = (rig.server.address(), rig.db.clone());
+        let (locked, done) = (std::sync::mpsc::channel(), std::sync::mpsc::channel::<()>());
+        let third = std::thread::spawn(move || {
+            let options = Options { database: Some(db), ..Options::default() };
+            let mut session = Client::connect(&address, &options).unwrap();
+            session.run("LOCK TABLES plain WRITE");
+            locked.0.send(()).unwrap();
+            let _ = done.1.recv();
+        });
+        client.next_response();
+        let outcomes = client.read_outcomes(false).unwrap();
+        assert_eq!(outcomes[0].ok().map(|ok| ok.affected_rows), Some(1), "{}", rig.name());
+        locked.1.recv().unwrap();
+        drop(done.0);
+        third.join().unwrap();
     });
 }

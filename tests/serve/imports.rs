@@ -1,5 +1,5 @@
-//! Dumps that are read in through the proxy, into databases without tables. Each statement is the client's own or the dump program's,
-//! and a table is locked by the very session that fills it.
+//! Dumps that are loaded through the proxy, into databases without tables. Each statement is the client's own or the dump program's,
+//! and a table is locked by the session that fills it.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -55,7 +55,7 @@ fn a_table_is_made_locked_and_filled_by_one_session() {
     }
 }
 
-/// What is in the table before its first INSERT by the proxy is read by the session that has locked the table.
+/// The session that has locked the table reads its ids before the proxy's first INSERT into it.
 #[test]
 fn the_session_reads_the_ids_of_a_table_that_it_has_locked() {
     let db = "imports_read";
@@ -83,12 +83,12 @@ fn the_session_reads_the_ids_of_a_table_that_it_has_locked() {
         direct.run(texts);
         direct.run("INSERT INTO texts VALUES ('41', 0), ('9x', 0)");
         check(&mut client, "texts WRITE", "texts", 42);
-        // A bound table, after DDL that brings others' ids.
+        // A table that has its generator already, after DDL that brings other ids.
         client.run("CREATE TABLE swapped (id BIGINT PRIMARY KEY, k INT)");
         client.run("INSERT INTO swapped VALUES (80000, 0)");
         client.run("RENAME TABLE a1 TO old, swapped TO a1");
         check(&mut client, "a1 WRITE", "a1", 80_001);
-        // In a database and under settings that change how a question comes back.
+        // Under settings that change how an answer comes back.
         direct.run("CREATE TABLE odd (id BIGINT PRIMARY KEY, k INT)");
         direct.run("INSERT INTO odd VALUES (300, 0)");
         client
@@ -98,13 +98,13 @@ fn the_session_reads_the_ids_of_a_table_that_it_has_locked() {
     });
 }
 
-/// Another lock than that of the table itself: nothing is asked of the session that it may not, and the server's own error comes.
+/// The session has locked other tables, or this one only to read. The client gets the server's own error.
 #[test]
-fn a_session_that_has_locked_other_tables_or_no_more_than_to_read() {
+fn a_session_that_has_locked_other_tables_or_this_one_to_read() {
     let db = "imports_others";
     each_with(db, "", "", &rules(db), |rig| {
         let (mut client, mut direct) = (rig.client(), rig.direct());
-        direct.run("CREATE TABLE n (id BIGINT PRIMARY KEY, k INT); ".trim_end_matches("; "));
+        direct.run("CREATE TABLE n (id BIGINT PRIMARY KEY, k INT)");
         client.run("LOCK TABLES u WRITE");
         assert_eq!(code(&mut client, "INSERT INTO n(k) VALUES (1)"), 1100, "{}", rig.name());
         client.run("LOCK TABLES n READ");
@@ -257,7 +257,7 @@ fn what_the_dump_programs_write_is_stored_as_natively() {
             direct.run(statement.trim_end_matches(';'));
         }
         let config = proxy::config(&server.address());
-        // Of the tables that the dumps make no rule's name tells.
+        // The dumps create the tables, and no rule names one of them.
         let proxy = Proxy::start(&config, &[("rules", &rules("imports_to_*"))]);
         let place = tempfile::tempdir().unwrap();
         let dump = place.path().join("dump.sql");
@@ -272,7 +272,7 @@ fn what_the_dump_programs_write_is_stored_as_natively() {
                 let [proxied, natively] = [&to, &natively].map(|db| stored(&mut direct, db, table));
                 assert!(proxied == natively, "{}: {table}:\n{proxied}\nnatively:\n{natively}", context());
             }
-            // The next ids are above, as the server's own would be.
+            // The next ids are those that the server would give.
             let mut client = proxy.client();
             client.run(format!("USE {to}"));
             direct.run(format!("USE {natively}"));

@@ -34,6 +34,15 @@ pub(in crate::proxy) struct ServerError {
 /// How a question came out.
 pub(in crate::proxy) type Answered = Result<Answer, ServerError>;
 
+/// ER_TABLE_NOT_LOCKED
+const NOT_LOCKED: u16 = 1100;
+
+/// Whether the answer to a statement that names a table by an alias of ours says that the session has locked tables: no client locks
+/// one under this alias.
+pub(in crate::proxy) fn says_locked(answered: &Answered) -> bool {
+    answered.as_ref().is_err_and(|error| error.code == NOT_LOCKED)
+}
+
 /// The text in a row's only column, which came as hexadecimal digits; zero bytes of UTF-16 are
 /// passed over.
 pub(in crate::proxy) fn text_of(row: &[u8]) -> Option<String> {

@@ -16,6 +16,7 @@ use crate::tables::Tables;
 use crate::tables::locks::SendBy;
 
 /// One ruled INSERT that is on its way.
+#[allow(clippy::struct_excessive_bools)] // Independent facts, not states.
 #[derive(Debug)]
 pub(in crate::proxy) struct InsertReply {
     /// Which result of the packet is its own, counted from 0.
@@ -36,6 +37,8 @@ pub(in crate::proxy) struct InsertReply {
     bulk: Option<bool>,
     pub(in crate::proxy) target: Arc<Target>,
     smallest: Smallest,
+    /// Whether its error 1062 is about an id of its own was found out.
+    pub(in crate::proxy) was_looked_at: bool,
     /// Of the statement that filled the stage.
     more_warnings: i32,
     /// The same, as its OK packet told of it.
@@ -139,8 +142,8 @@ impl InsertReply {
         numbers.find(|id| (ids.first..=ids.last).contains(id))
     }
 
-    /// Whether it may be sent once more where an id of it is in the table already, as far as its form tells: nothing of its
-    /// packet has run before it, and it tells of no row that was in the way.
+    /// Whether it may be sent again if one of its ids is in the table already, as far as its form tells: nothing of its packet
+    /// has run before it, and its answer tells of no row that was in the way.
     pub(in crate::proxy) fn may_be_sent_again(&self) -> bool {
         let is_plain = self.statement == 0 && self.new_rows == NewRows::All && !self.returning;
         let is_single = self.bulk.is_none() && self.filled.is_none() && !self.sets_last_id;
@@ -151,8 +154,8 @@ impl InsertReply {
             && self.target.rule.collide == Collide::Raise
     }
 
-    pub(in crate::proxy) fn has_several_rows(&self) -> bool {
-        self.rows > 1
+    pub(in crate::proxy) fn rows(&self) -> u32 {
+        self.rows
     }
 
     /// `last`: of the last row, as the statement is run. `found_rows`: CLIENT_FOUND_ROWS was
@@ -177,6 +180,7 @@ impl InsertReply {
             bulk: None,
             target: insert.target.clone(),
             smallest: Smallest::NotAsked,
+            was_looked_at: false,
             more_warnings: 0,
             filled: None,
             tables,

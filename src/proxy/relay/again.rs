@@ -1,4 +1,4 @@
-//! The client's last INSERT, kept while it is under way: where its id was in the table already, it is sent once more
+//! The client's last INSERT, kept while it is under way: if its id was in the table already, it is sent again
 //! (`ruled/statement/again`).
 
 use crate::mysql::error::parse_err;
@@ -7,30 +7,38 @@ use crate::proxy::known::inserts::InsertReply;
 use crate::proxy::relay::{Arrived, DownState, Relay, UpState};
 
 /// ER_DUP_ENTRY
-pub(in crate::proxy) const DUPLICATE: u16 = 1062;
+const DUPLICATE: u16 = 1062;
 /// A longer statement is not kept.
 const KEPT_BYTES_MAX: usize = 1 << 20;
-/// Room that is not given back between statements.
+/// A buffer of up to this size is kept between statements.
 const ROOM_BYTES: usize = 512;
-/// A statement is sent again so often. Another writer may be at the same ids, or another key is the duplicate.
+/// How often a statement is sent again at most. Another writer may be at the same ids, or another key is the duplicate.
 const TIMES_MAX: u8 = 3;
 
 #[derive(Debug, Default)]
 pub(in crate::proxy) struct Again {
-    /// Its packets, as they came from the client.
+    /// Its packet, as it came from the client.
     bytes: Vec<u8>,
     times: u8,
-    /// What arrives next is such a statement.
+    /// The statement that arrives next is one that is sent again.
     is_due: bool,
 }
 
+impl Again {
+    /// A command of the client's is there.
+    pub(in crate::proxy) fn begin(&mut self) {
+        self.times = if std::mem::take(&mut self.is_due) { self.times } else { 0 };
+    }
+}
+
 impl Relay {
-    /// Keeps the command at the front of the client's window, if it may be sent again.
+    /// Keeps the command at the front of the client's window, if it may be sent again. What it draws by calls is in its text already,
+    /// and good for this time only.
     pub(in crate::proxy) fn keep(&mut self, arrived: Arrived, inserts: &[InsertReply]) {
+        let has_drawn = self.drawn.is_some();
         let again = &mut self.again;
-        again.times = if std::mem::take(&mut again.is_due) { again.times } else { 0 };
         again.bytes.clear();
-        let may_be = matches!(inserts, [insert, ..] if insert.may_be_sent_again());
+        let may_be = !has_drawn && matches!(inserts, [insert, ..] if insert.may_be_sent_again());
         if may_be && arrived.packets == 1 && arrived.window_bytes <= KEPT_BYTES_MAX {
             again.bytes.extend_from_slice(self.up.window().get(..arrived.window_bytes).unwrap_or_default());
         }
@@ -40,35 +48,31 @@ impl Relay {
         Some(&*self.again.bytes).filter(|bytes| !bytes.is_empty())
     }
 
-    /// The last command is answered.
+    /// What was kept is answered, or another command of the client's is looked at: nothing is put in front of that one.
     pub(in crate::proxy) fn forget_kept(&mut self) {
+        self.again.bytes.clear();
         if self.again.bytes.capacity() > ROOM_BYTES {
             self.again.bytes = Vec::new();
         }
     }
 
-    /// Whether this error of the server's is about an id of the generator's, in a statement that may be sent again.
-    pub(in crate::proxy) fn is_to_be_sent_again(&mut self, error: &[u8]) -> bool {
-        if self.again.bytes.is_empty()
-            || self.again.times >= TIMES_MAX
-            || self.up_state != UpState::Boundary
-            || self.parts.is_some()
-            || !self.outstanding.is_at_last()
-        {
-            return false;
-        }
+    /// Whether the last command may be sent again, as far as the relay is concerned.
+    pub(in crate::proxy) fn may_send_again(&self) -> bool {
+        !self.again.bytes.is_empty()
+            && self.again.times < TIMES_MAX
+            && self.up_state == UpState::Boundary
+            && self.parts.is_none()
+            && self.outstanding.is_at_last()
+    }
+
+    /// Whether an error of the server's may be about an id of the generator's, which nobody has looked at yet.
+    pub(in crate::proxy) fn may_collide(&mut self, error: &[u8]) -> bool {
         let Some((DUPLICATE, text)) = parse_err(error) else { return false };
-        self.outstanding
-            .insert_reply()
-            .is_some_and(|reply| reply.may_be_sent_again() && reply.collided(&text).is_some())
+        let reply = self.outstanding.insert_reply();
+        reply.is_some_and(|reply| !reply.was_looked_at && reply.collided(&text).is_some())
     }
 
-    /// The client gets the error at the front of the server's lane.
-    pub(in crate::proxy) fn pass_collision(&mut self) {
-        self.again.times = TIMES_MAX;
-    }
-
-    /// Drops that error, and puts the statement in front of what the client has sent since: it arrives once more.
+    /// Drops that error, and puts the statement in front of what the client has sent since: it arrives a second time.
     pub(in crate::proxy) fn take_back(&mut self) {
         let bytes = Header::parse(self.down.window()).map_or(0, Header::packet_bytes);
         self.down.skip(bytes);

@@ -16,6 +16,7 @@ impl Relay {
             && let Some(Outstanding::Answer(packet)) = self.outstanding.pop()
         {
             self.down.out().extend_from_slice(&packet);
+            self.forget_kept();
             self.down_state = DownState::Boundary;
         }
         Step::SendFirst

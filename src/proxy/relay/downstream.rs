@@ -4,7 +4,6 @@
 
 use std::time::Instant;
 
-use crate::mysql::error::parse_err;
 use crate::mysql::ok::{Filled, Form, OkPacket, Patch, StateReport, status};
 use crate::mysql::packet::{HEADER_BYTES, Header, put_packets};
 use crate::mysql::reader::Malformed;
@@ -12,7 +11,6 @@ use crate::mysql::response::{Control, Follower, Kind, PrepareOk, Progress};
 use crate::proxy::known::inserts::Settled;
 use crate::proxy::known::need::Right;
 use crate::proxy::known::rights::with_remedy;
-use crate::proxy::relay::again::DUPLICATE;
 use crate::proxy::relay::answers::ERR;
 use crate::proxy::relay::outstanding::{Forward, Note, Numbers, Outstanding};
 use crate::proxy::relay::{CONTROL_BYTES_MAX, DownState, Event, Relay, Step, Violation};
@@ -150,7 +148,7 @@ impl Relay {
         self.down = down;
         let (mut verdict, progress, follower) = match read {
             Ok(read) => read,
-            // The session may be asked, before this answer goes on.
+            // The session may be asked before the client gets this answer.
             Err(Event::UpdatedId | Event::SmallestId(_) | Event::Collided) if !self.down.is_clear() => {
                 return Step::SendFirst;
             }
@@ -243,7 +241,7 @@ impl Relay {
                     return Ok(Verdict::Replace(without_state_bit(payload)));
                 }
             }
-            if self.is_to_be_sent_again(payload) {
+            if self.may_collide(payload) {
                 return Err(Event::Collided);
             }
             self.learn_from_error(payload);
@@ -341,9 +339,6 @@ impl Relay {
         const OF_COLUMNS: [u16; 7] = [1054, 1136, 1146, 1264, 1364, 1366, 1423];
         let &[ERR, low, high, ..] = payload else { return };
         let code = u16::from_le_bytes([low, high]);
-        if code == DUPLICATE {
-            self.note_collision(payload);
-        }
         let Some(entry) = self.outstanding.forward() else { return };
         for insert in entry.note.inserts() {
             self.rights.note_error(&insert.target, code);
@@ -363,15 +358,6 @@ impl Relay {
                 }
             }
             _ => {}
-        }
-    }
-
-    /// An id that was put in may be in the table already.
-    fn note_collision(&mut self, payload: &[u8]) {
-        let Some((_, text)) = parse_err(payload) else { return };
-        let Some(reply) = self.outstanding.insert_reply() else { return };
-        if let Some(id) = reply.collided(&text) {
-            self.session.tables.collided(&reply.target, id);
         }
     }
 

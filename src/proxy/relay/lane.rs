@@ -163,6 +163,15 @@ impl Lane {
 
     /// Puts `bytes` at the front of the window, in place of its next `n` bytes.
     pub(in crate::proxy) fn put_back(&mut self, n: usize, bytes: Vec<u8>) {
+        if self.start == self.end && bytes.len() <= LANE_BYTES {
+            // A buffer of another size would not be given back.
+            self.make_room(bytes.len());
+            (self.start, self.ready, self.end) = (0, 0, bytes.len());
+            if let Some(place) = self.bytes.get_mut(..bytes.len()) {
+                place.copy_from_slice(&bytes);
+            }
+            return;
+        }
         let end = (self.ready + n).min(self.end);
         self.end = self.end - (end - self.ready) + bytes.len();
         self.bytes.splice(self.ready..end, bytes);

@@ -161,6 +161,7 @@ impl Relay {
         let Some(command) = Command::from_byte(byte) else {
             return self.refuse(header, &Refusal::UnknownCommand(byte));
         };
+        self.forget_kept();
         let before = self.recall_warnings(command, header);
         if let Some(step) = before.or_else(|| self.give_back_tracking(command, header)) {
             return step;

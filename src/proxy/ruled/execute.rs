@@ -109,7 +109,7 @@ impl Session {
         (mut payload, ready): (Vec<u8>, Option<Ready>),
         note: Note,
     ) -> Progress {
-        // What was sent ahead cannot be sent again.
+        // Parameters that were sent ahead (COM_STMT_SEND_LONG_DATA) cannot be sent again.
         let has_all = self.forget_long_data(arrived).is_none();
         self.relay.keep(arrived, if has_all { note.inserts() } else { &[] });
         if note.inserts().iter().any(InsertReply::sets_insert_id) {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::ids::generator::Advanced;
 use crate::mysql::ok::OkPacket;
 use crate::mysql::packet::{HEADER_BYTES, Header};
-use crate::proxy::known::answered::{digits, number_of};
+use crate::proxy::known::answered::{digits, number_of, says_locked};
 use crate::proxy::known::inserts::Smallest;
 use crate::proxy::known::warned::Warned;
 use crate::proxy::session::{Going, Question, Session};
@@ -20,7 +20,7 @@ impl Session {
     /// The id of the updated row, which `LAST_INSERT_ID(id)` has left in the session. A trigger of the table makes the server
     /// forget it for its answer.
     pub(in crate::proxy) async fn updated_id(&mut self) -> Going<()> {
-        let told = self.ask_before_answer(b"SELECT HEX(LAST_INSERT_ID()) LIMIT 1").await?;
+        let told = self.ask_before_answer(None, b"SELECT HEX(LAST_INSERT_ID()) LIMIT 1").await?;
         if let Some(reply) = self.relay.outstanding.insert_reply() {
             let id = told.and_then(|row| number_of(&row));
             reply.answered(id.map_or(Smallest::Unknown, Smallest::Id));
@@ -28,22 +28,35 @@ impl Session {
         Ok(())
     }
 
-    /// The smallest id of a statement that is in a table which the session has locked.
-    pub(in crate::proxy) async fn smallest_in_locked(&mut self, query: &str) -> Going<Smallest> {
+    /// The smallest of a statement's ids in a table that the session has locked.
+    pub(in crate::proxy) async fn smallest_in_locked(
+        &mut self,
+        target: &Target,
+        query: &str,
+    ) -> Going<Smallest> {
+        // Where another session has locked the table, this one would wait for that one.
+        if !self.relay.may_have_locked {
+            return Ok(Smallest::Unknown);
+        }
         let window = self.relay.down.window();
         let ok = OkPacket::parse(window.get(HEADER_BYTES..).unwrap_or_default(), self.relay.capabilities);
         let is_last = ok.is_ok_and(|ok| self.relay.outstanding.ends_here(&ok));
         let Some(query) = self.written(query).filter(|_| is_last) else { return Ok(Smallest::Unknown) };
-        let row = self.ask_before_answer(&query).await?;
+        let probe = self.lock_probe(target.rule.schema.as_str(), &target.table);
+        let row = self.ask_before_answer(probe.as_deref(), &query).await?;
         Ok(row.map_or(Smallest::Unknown, |row| match digits(&row).parse() {
             Ok(0) | Err(_) => Smallest::None,
             Ok(id) => Smallest::Id(id),
         }))
     }
 
-    /// The first row of a question to the session, whose answer to the client's command waits meanwhile. The question resets the
-    /// warnings, so these are kept.
-    fn ask_before_answer<'a>(&'a mut self, question: &'a [u8]) -> Boxed<'a, Option<Vec<u8>>> {
+    /// Asks the session a question while the answer to the client's command waits; returns the first row. The question resets the
+    /// warnings, so they are kept. `probe`: the question is asked only if this says that the session has locked tables.
+    fn ask_before_answer<'a>(
+        &'a mut self,
+        probe: Option<&'a [u8]>,
+        question: &'a [u8],
+    ) -> Boxed<'a, Option<Vec<u8>>> {
         Box::pin(async move {
             let window = self.relay.down.window();
             let bytes = Header::parse(window).map_or(0, Header::packet_bytes);
@@ -55,7 +68,15 @@ impl Session {
                 let shown = shown.and_then(|answer| answer.table);
                 self.relay.session.warned = shown.map(|shown| Box::new(Warned::new(shown, b"", b"")));
             }
-            let told = self.ask_within(Question::Query(question)).await?.ok();
+            let probed = match probe {
+                Some(probe) => Some(self.ask_within(Question::Prepare(probe)).await?),
+                None => None,
+            };
+            if let Some(Ok(prepared)) = &probed {
+                self.relay.close_own(&prepared.first);
+            }
+            let is_to_ask = probed.is_none_or(|probed| says_locked(&probed));
+            let told = if is_to_ask { self.ask_within(Question::Query(question)).await?.ok() } else { None };
             self.relay.down.put_back(0, answer);
             Ok(told.and_then(|answer| answer.row))
         })

@@ -35,6 +35,7 @@ use crate::rewrite::verify::Written;
 use crate::rules::model::ColumnShape;
 use crate::schema::smallest_query;
 use crate::sessions::Count;
+use crate::sql::last_result::first_word;
 use crate::table_name::TableName;
 use crate::tables::Tables;
 
@@ -87,8 +88,10 @@ impl Session {
         let mentioned = self.relay.session.mentioned;
         let mentioned =
             if mentioned.is_ruled() { mentioned } else { mentioned.and(self.mentioned(&tables, text)) };
+        let locks = matches!(judged, Ok(Verdict::Pass(_))) && first_word(text).eq_ignore_ascii_case(b"lock");
         let rehearsed = if judged.is_ok() { self.rehearse(command, text) } else { None };
         drop(payload);
+        self.relay.may_have_locked |= locks;
         let session = &mut self.relay.session;
         session.mentioned = mentioned;
         if let Some(effects) = rehearsed {
@@ -441,10 +444,10 @@ impl Session {
             Ok(smallest) => return Ok(smallest.map_or(Smallest::None, Smallest::Id)),
             Err(error) => error,
         };
-        // Perhaps by this very session, which has stored rows in it.
+        // Perhaps this session itself has locked the table: it has stored rows in it.
         let mut smallest = Smallest::Unknown;
         if error.waits_for_lock() && !column.masked {
-            smallest = self.smallest_in_locked(&query).await?;
+            smallest = self.smallest_in_locked(target, &query).await?;
         }
         if smallest == Smallest::Unknown {
             tracing::warn!(%error, "cannot read the insert id of a statement with IGNORE or ON DUPLICATE KEY UPDATE");

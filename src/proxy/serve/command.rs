@@ -25,7 +25,7 @@ impl Session {
             },
             Event::TooLong(command) => Box::pin(self.too_long(command)).await,
             Event::Collided => {
-                Box::pin(self.send_again()).await;
+                Box::pin(self.collided(true)).await;
                 Ok(())
             }
             event => self.handle_answer(event).await,
@@ -34,6 +34,7 @@ impl Session {
 
     fn begun(&mut self, arrived: &mut Arrived) -> Progress {
         self.relay.drawn = None;
+        self.relay.again.begin();
         self.at_once(arrived)
     }
 

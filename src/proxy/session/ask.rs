@@ -160,8 +160,8 @@ impl Session {
             }
             Event::UpdatedId => self.updated_id().await?,
             Event::FollowExplicit => self.follow_explicit().await,
-            // The client's next command is looked at.
-            Event::Collided => self.relay.pass_collision(),
+            // The session decides the client's next command, which stands at the front of the lane: nothing can be put in front of it.
+            Event::Collided => self.collided(false).await,
             Event::Violation(violation) => return Err(self.violated(&violation)),
             // While the session waits the client's commands stay where they are.
             Event::Command(_) | Event::TooLong(_) => {}

@@ -22,6 +22,12 @@ const QUIET: &[&str] = keywords!(
     UTC_TIME UTC_TIMESTAMP UUID UUID_SHORT UUID_TO_BIN VALUE VALUES WHEN XOR YEAR
 );
 
+/// Words of [`QUIET`] that are no functions.
+const BEFORE_PARENTHESES: &[&str] = &[
+    "AND", "BETWEEN", "CASE", "DIV", "ELSE", "IN", "LIKE", "NOT", "OR", "THEN", "VALUE", "VALUES", "WHEN",
+    "XOR",
+];
+
 /// Whether a name, in any letter case, is one of [`QUIET`].
 pub(super) fn is_quiet(name: &[u8]) -> bool {
     let mut upper = [0u8; 20];
@@ -36,8 +42,8 @@ pub(super) fn is_quiet_call(name: &[u8]) -> bool {
     is_quiet(name) && !name.eq_ignore_ascii_case(b"LAST_INSERT_ID")
 }
 
-/// Whether all that the INSERT at the start of a text can do is to store its rows, and they do not depend on what the statement
-/// before it has left: no query, no variable, no function but quiet ones. What cannot be read may do anything.
+/// Whether the INSERT at the start of a text can only store its rows, and these do not depend on what the statement before it has
+/// left: no query, no variable, only quiet functions. `false` where the text cannot be read.
 pub fn stores_only(text: &[u8], dialect: Dialect) -> bool {
     let Some(mut lexer) = Lexer::new(text, dialect) else { return false };
     if !lexer.eat_word("INSERT").unwrap_or(false) {
@@ -46,8 +52,9 @@ pub fn stores_only(text: &[u8], dialect: Dialect) -> bool {
     let (mut is_in_values, mut before, mut before_that) = (false, None, None);
     loop {
         let Ok(token) = lexer.next() else { return false };
-        let is_query = lexer.is_any_word(token, &["SELECT", "WITH", "TABLE"]);
-        if is_query || token.is_punct(b'@') {
+        // A query; NEXT VALUE FOR of a SEQUENCE, which moves on.
+        let acts = lexer.is_any_word(token, &["SELECT", "WITH", "TABLE", "FOR", "NEXTVAL", "CURRVAL"]);
+        if acts || token.is_punct(b'@') {
             return false;
         }
         if token.ends_statement() {
@@ -56,8 +63,13 @@ pub fn stores_only(text: &[u8], dialect: Dialect) -> bool {
         if let Some(name) = before.filter(|_| is_in_values && token.is_punct(b'(')) {
             let name: Token = name;
             let is_qualified = before_that.is_some_and(|token: Token| token.is_punct(b'.'));
-            let is_other = name.kind == TokenKind::QuotedName
-                || name.kind == TokenKind::Word && !is_quiet_call(name.span.of(text));
+            // After a blank a name may be a stored function's. MariaDB does not have all of these functions.
+            let is_word = lexer.is_any_word(name, BEFORE_PARENTHESES);
+            let is_call = name.span.end == token.span.start
+                && is_quiet_call(name.span.of(text))
+                && !lexer.is_any_word(name, &["BIN_TO_UUID", "UUID_TO_BIN"]);
+            let is_other =
+                name.kind == TokenKind::QuotedName || name.kind == TokenKind::Word && !is_word && !is_call;
             if is_other || is_qualified {
                 return false;
             }
@@ -81,6 +93,11 @@ mod tests {
             ("/* x */ insert t (a) value(-1); UPDATE t SET a=@a", true),
             ("INSERT INTO t SET a = UUID(), b = DEFAULT(b)", true),
             ("INSERT INTO `values`(a) VALUES ((1 + (2)))", true),
+            ("INSERT INTO t(a) VALUES (now ())", false),
+            ("INSERT INTO t(a) VALUES (1 AND (2), CASE WHEN (1) THEN (2) ELSE (3) END)", true),
+            ("INSERT INTO t(a) VALUES (UUID_TO_BIN('x'))", false),
+            ("INSERT INTO t(a) VALUES (NEXT VALUE FOR s)", false),
+            ("INSERT INTO t(a) VALUES (s.nextval)", false),
             ("INSERT INTO t(a) VALUES (@a:=1)", false),
             ("INSERT INTO t(a) VALUES (@@identity)", false),
             ("INSERT INTO t(a) VALUES (LAST_INSERT_ID())", false),

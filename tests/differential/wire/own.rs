@@ -220,7 +220,7 @@ const KINDS: [Kind; 50] = [
     Kind {
         name: "whether the session has locked tables",
         byte: command::STMT_PREPARE,
-        form: "SELECT 1 FROM `*`.`*` AS `rowstamp lock`",
+        form: "SELECT 1 FROM `*`.`*` AS `rowstamp lock` LIMIT 1",
         also: anyway,
     },
     Kind {
@@ -230,7 +230,7 @@ const KINDS: [Kind; 50] = [
         also: anyway,
     },
     Kind {
-        name: "the same of texts",
+        name: "the highest id of such a table, where ids are texts",
         byte: command::QUERY,
         form: "SELECT CAST(MAX(CAST(`*` AS DECIMAL(65))) AS CHAR) FROM `*`.`*` WHERE * LIMIT 1",
         also: anyway,

@@ -1,9 +1,13 @@
-//! An INSERT whose id from the generator was in the table already (error 1062), sent once more with new ids: the client does not see
-//! the error, as it would not with AUTO_INCREMENT.
+//! An INSERT whose id from the generator was in the table already (error 1062) is sent again with new ids. The client does not see the
+//! error; with AUTO_INCREMENT there is none.
 //!
-//! Nothing is done twice: the server has stored nothing of the statement (it had one row, or the table's engine takes a failed
-//! statement back), and nothing else can have acted (no trigger, variable, or function but the server's own). Only the last
-//! command that was sent is sent again, so that no later one runs before it.
+//! Nothing is done twice: the server has stored nothing of the statement (it had one row, or InnoDB has rolled it back), and it can
+//! have had no other effect (no trigger, variable, or function but the server's own). Only the last command that was sent is
+//! sent again, so that no later one runs before it.
+
+use std::time::Duration;
+
+use tokio::time::timeout;
 
 use crate::mysql::attributes::text_at;
 use crate::mysql::command::Command;
@@ -11,33 +15,48 @@ use crate::mysql::error::parse_err;
 use crate::mysql::packet::{HEADER_BYTES, Header, payload_of};
 use crate::mysql::prepared::statement_id;
 use crate::proxy::session::Session;
+use crate::rewrite::plan::target::Target;
+use crate::rules::model::ColumnShape;
+use crate::schema::{Schema, SchemaError, smallest_query};
 use crate::sql::insert::stores_only;
 
+/// The client waits for its error so long at most.
+const LOOK_MAX: Duration = Duration::from_secs(1);
+/// Engines that store nothing of a row that is a duplicate, and nothing elsewhere.
+const ENGINES: [&str; 4] = ["InnoDB", "MyISAM", "Aria", "MEMORY"];
+
 impl Session {
-    /// The answer at the front of the server's lane is such an error. The client gets it where its statement cannot be sent again.
-    pub(in crate::proxy) async fn send_again(&mut self) {
-        let error = self.relay.down.window().get(HEADER_BYTES..).unwrap_or_default();
-        let bytes = Header::parse(self.relay.down.window()).map_or(0, |header| header.payload_bytes);
-        let text = parse_err(error.get(..bytes).unwrap_or(error)).map(|(_, text)| text);
-        let reply = self.relay.outstanding.insert_reply();
-        let collided = reply.and_then(|reply| {
-            Some((reply.target.clone(), reply.has_several_rows(), reply.collided(text.as_deref()?)?))
-        });
-        let Some((target, has_several, id)) = collided else { return self.relay.pass_collision() };
-        if !self.stores_only() {
-            return self.relay.pass_collision();
-        }
+    /// The answer at the front of the server's lane may be such an error. `may_put_back`: no command of the client's stands at the front
+    /// of its lane to be decided.
+    pub(in crate::proxy) async fn collided(&mut self, may_put_back: bool) {
+        let window = self.relay.down.window();
+        let end = Header::parse(window).map_or(0, Header::packet_bytes);
+        let error = window.get(HEADER_BYTES..end).and_then(parse_err);
+        let Some(reply) = self.relay.outstanding.insert_reply() else { return };
+        reply.was_looked_at = true;
+        let Some(id) = error.and_then(|(_, text)| reply.collided(&text)) else { return };
+        let (target, rows, may_be) = (reply.target.clone(), reply.rows(), reply.may_be_sent_again());
         let tables = self.relay.session.tables.clone();
-        let Some(schema) = tables.schema() else { return self.relay.pass_collision() };
-        let (name, table) = (&target.rule.schema, &target.table);
-        let is_taken_back = !has_several || schema.is_transactional(name, table).await.unwrap_or(false);
-        let fires_nothing =
-            async { matches!(schema.fired_by_insert(name, table).await, Ok(Some(fired)) if !fired.any) };
-        if !is_taken_back || !fires_nothing.await {
-            return self.relay.pass_collision();
+        let schema = tables.schema();
+        let is_there = match schema {
+            Some(schema) => timeout(LOOK_MAX, is_there(schema, &target, id)).await.unwrap_or(None),
+            None => None,
+        };
+        if is_there == Some(false) {
+            // Another key's duplicate, in whose value the number is.
+            return;
         }
         tables.collided(&target, id);
-        self.relay.take_back();
+        let Some(schema) = schema.filter(|_| may_be && may_put_back && self.relay.may_send_again()) else {
+            return;
+        };
+        if is_there.is_none() || target.view.is_some() || !self.stores_only() {
+            return;
+        }
+        let does_nothing_else = timeout(LOOK_MAX, does_nothing_else(schema, &target, rows)).await;
+        if matches!(does_nothing_else, Ok(Ok(true))) {
+            self.relay.take_back();
+        }
     }
 
     /// Whether the text of the statement can do nothing but store its rows.
@@ -54,4 +73,20 @@ impl Session {
         source
             .is_some_and(|source| source.text.as_ref().is_some_and(|text| stores_only(text, source.dialect)))
     }
+}
+
+/// Whether the id is in the table, in a row of an open transaction too. `None`: that cannot be read.
+async fn is_there(schema: &Schema, target: &Target, id: u64) -> Option<bool> {
+    let column = ColumnShape { name: target.rule.column.clone(), ..target.id_shape()?.clone() };
+    let query = smallest_query((&target.rule.schema, &target.table), &column, (id, id, &target.spacing));
+    schema.smallest_id(&query).await.ok().map(|found| found.is_some())
+}
+
+/// Whether the server has stored nothing of such a statement that failed, and run nothing else for it.
+async fn does_nothing_else(schema: &Schema, target: &Target, rows: u32) -> Result<bool, SchemaError> {
+    let (name, table) = (&target.rule.schema, &target.table);
+    let engine = schema.engine(name, table).await?.unwrap_or_default();
+    let engines = if rows > 1 { &ENGINES[..1] } else { &ENGINES[..] };
+    let stores_nothing = engines.iter().any(|known| engine.eq_ignore_ascii_case(known));
+    Ok(stores_nothing && schema.fired_by_insert(name, table).await?.is_some_and(|fired| !fired.any))
 }
