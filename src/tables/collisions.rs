@@ -156,7 +156,7 @@ impl Raising {
     }
 }
 
-/// A panic of whoever raises ends that: the next id that collides begins again.
+/// If the task that raises panics, the next id that collides starts another one.
 struct Ending<'a>(Option<&'a Raising>);
 
 impl Drop for Ending<'_> {

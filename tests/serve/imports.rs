@@ -159,7 +159,8 @@ fn each_way_of_inserting_into_a_table_that_the_session_has_locked() {
     });
 }
 
-fn program(kind: Kind, mariadb: &str, mysql: &str) -> Vec<String> {
+/// A program of the server's own.
+pub(crate) fn program(kind: Kind, mariadb: &str, mysql: &str) -> Vec<String> {
     match kind {
         Kind::MariaDb => {
             vec![find_program(mariadb).expect("MariaDB's programs are here").display().to_string()]
@@ -188,7 +189,7 @@ fn dumped(server: &Server, options: &[&str], db: &str, to: &Path) {
 }
 
 #[track_caller]
-fn read_in(kind: Kind, address: &str, db: &str, from: &Path) {
+pub(crate) fn load(kind: Kind, address: &str, db: &str, from: &Path) {
     let line = program(kind, "mariadb", "mysql");
     let done = Command::new(&line[0])
         .args(&line[1..])
@@ -228,14 +229,13 @@ const TABLES: [&str; 7] = ["customers", "orders", "`odd ``name`", "vacant", "log
 
 /// All rows of a table as they are stored, byte for byte.
 fn stored(client: &mut Client, db: &str, table: &str) -> String {
-    let text = |value: &Value| value.text().map_or("NULL".to_owned(), |text| format!("{text:?}"));
+    let text = |value: &Value| match value {
+        Value::Bytes(bytes) => format!("'{}'", bytes.escape_ascii()),
+        other => format!("{other:?}"),
+    };
     let rows = client.run(format!("SELECT * FROM {db}.{table} ORDER BY 1, 2"));
-    rows[0]
-        .rows()
-        .iter()
-        .map(|row| row.iter().map(text).collect::<Vec<_>>().join(","))
-        .collect::<Vec<_>>()
-        .join("\n")
+    let rows = rows[0].rows().iter().map(|row| row.iter().map(text).collect::<Vec<_>>().join(","));
+    rows.collect::<Vec<_>>().join("\n")
 }
 
 /// Dump programs' own options: by default tables are locked, and rows come many in a statement.
@@ -266,8 +266,8 @@ fn what_the_dump_programs_write_is_stored_as_natively() {
             let (to, natively) = (format!("imports_to_{nth}"), format!("imports_native_{nth}"));
             direct.run(format!("CREATE DATABASE {to}; CREATE DATABASE {natively}"));
             dumped(server, options, "imports_from", &dump);
-            read_in(kind, &server.address(), &natively, &dump);
-            read_in(kind, &proxy.address(), &to, &dump);
+            load(kind, &server.address(), &natively, &dump);
+            load(kind, &proxy.address(), &to, &dump);
             for table in TABLES {
                 let [proxied, natively] = [&to, &natively].map(|db| stored(&mut direct, db, table));
                 assert!(proxied == natively, "{}: {table}:\n{proxied}\nnatively:\n{natively}", context());

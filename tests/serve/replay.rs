@@ -1,10 +1,10 @@
 //! A log in statement format, as the servers' own programs print it, sent through the proxy: ids as in the log.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
+use crate::imports::{load, program};
 use crate::rig::{code, make, rows};
-use crate::support::machine::{find_program, sid_command};
 use crate::support::raw::Client;
 use crate::support::servers::ServerOptions;
 use crate::support::wait::wait_until;
@@ -41,28 +41,11 @@ const NEED_AUTO_INCREMENT: [&str; 3] = [
 ];
 
 fn printed(kind: Kind, log: &Path) -> Vec<u8> {
-    let program = match kind {
-        Kind::MariaDb => {
-            vec![find_program("mariadb-binlog").expect("mariadb-binlog is here").display().to_string()]
-        }
-        Kind::MySql9 => sid_command("usr/bin/mysqlbinlog"),
-    };
+    let program = program(kind, "mariadb-binlog", "mysqlbinlog");
     let done = Command::new(&program[0]).args(&program[1..]).arg(log).output().expect("it starts");
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     assert!(done.stdout.windows(14).any(|text| text == b"SET INSERT_ID="), "the log is in statement format");
     done.stdout
-}
-
-fn send(to: &Proxy, text: &Path) {
-    let (host, port) =
-        to.address().rsplit_once(':').map(|(host, port)| (host.to_owned(), port.to_owned())).unwrap();
-    let client = find_program("mariadb").expect("mariadb is here");
-    let done = Command::new(client)
-        .args(["--no-defaults", "--user=root", "--host", &host, "--port", &port, "--skip-ssl"])
-        .stdin(Stdio::from(std::fs::File::open(text).unwrap()))
-        .output()
-        .expect("it starts");
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
 }
 
 /// A log and what its statements have stored.
@@ -126,7 +109,7 @@ fn parents_and_children_are_as_in_the_log() {
             let proxy = Proxy::start(&proxy::config(&target.address()), &[("rules", &rules)]);
             let place = target.dir().join("printed.sql");
             std::fs::write(&place, text).unwrap();
-            send(&proxy, &place);
+            load(kind, &proxy.address(), db, &place);
             let name = kind.name();
             assert_eq!(stored(&mut direct), from.rows, "{name} {keeps_counters}: {}", proxy.log());
             assert!(!proxy.log().contains("could not be dropped"), "{}", proxy.log());
