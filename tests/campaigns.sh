@@ -25,10 +25,12 @@ TEXT
 # NAME | MINUTES | WHAT IT SHOWS | COMMAND
 CAMPAIGNS=(
     "drivers|2|the ids that drivers and ORMs of seven languages report are those in the table|tests/drivers/run.sh"
+    "dumps|5|dumps of sakila, world, Django, WordPress and MediaWiki store what a native import stores|tests/drivers/dumps.sh"
     "console|3|both vendors' clients, PyMySQL and Connector/J at the console|cargo test --locked --test library console::clients"
     "suites|2|what passes of other people's suites without the proxy passes through it|tests/suites.sh --quick pymysql go_sql_driver"
     "wires|4|the bytes on both sides of the proxy are the same under mysql-test|tests/suites.sh --wire --short mariadb_test"
     "statements|2|INSERTs of the servers' own test files store what they store natively|tests/statements.sh"
+    "strangers|2|ids by renames, loads, UPDATEs, routines, other writers: no row is replaced, no error beyond the native|tests/strangers.sh"
     "sysbench|3|under sysbench every row has its own id, and none is missing|tests/sysbench.sh --seconds 5"
     "restarts|2|restarts by takeover and SIGTERM break no transaction|tests/restarts.sh --restarts 10"
     "page|2|the page in a browser shows what /status.json says|tests/page.sh --load 20"
