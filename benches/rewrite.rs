@@ -89,6 +89,7 @@ fn run(
         default_schema: Some("shop"),
         any_rules: true,
         tables: &tables,
+        id_names: &(),
         hidden: &|_, _| false,
         session: &rowstamp::rewrite::plan::prepared_names::Fresh,
     };

@@ -9,6 +9,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 
 use self::generators::Generators;
+use self::looks::{Moves, Names};
 use self::lookup::{Ddl, Drawn, Known};
 use self::shadow::Shadows;
 use crate::ids::bindings::bind;
@@ -31,10 +32,10 @@ use crate::tables::shadow::counts::Shadow;
 use crate::tables::views::Views;
 
 mod change;
-mod collisions;
 mod generators;
 mod in_force;
 pub mod locks;
+mod looks;
 mod lookup;
 mod mentions;
 mod progress;
@@ -145,6 +146,9 @@ pub struct Tables {
     views: Views,
     shadows: ArcSwap<Shadows>,
     drawn: Drawn,
+    /// How tables and views call the columns that are filled, and how the views are called.
+    id_columns: ArcSwap<Names>,
+    view_names: ArcSwap<Names>,
     /// The words of all these names: a text without them concerns no rule.
     mentions: ArcSwap<Mentions>,
     /// Another version takes its place, or has: what was planned under this one and not sent is
@@ -170,6 +174,7 @@ struct Backend {
     /// It is not compared with the backend's.
     trusts_clock: bool,
     ddl: Arc<Ddl>,
+    moves: Arc<Moves>,
     shadow: Arc<Shadow>,
     /// One table is looked up at a time, and none while a version gives way to the next: bindings
     /// are made under it.
@@ -188,6 +193,8 @@ impl Tables {
     fn new(rules: Arc<RuleSet>, backend: Backend) -> Self {
         let tables = Tables {
             drawn: Drawn::new(&rules, backend.case),
+            id_columns: ArcSwap::default(),
+            view_names: ArcSwap::default(),
             rules,
             backend,
             generators: Generators::default(),
@@ -322,6 +329,7 @@ impl Tables {
     async fn raise_floor_again(&self, target: &Target, read: Option<&str>) -> Result<(), TableError> {
         let (rule, table) = (&target.rule, &target.table);
         let Some(generator) = self.generators.get(&rule.generator) else { return Ok(()) };
+        *target.filled.looks.has_index.lock() = None;
         if target.id_shape().is_none_or(|column| column.highest().is_none()) {
             return Ok(());
         }

@@ -42,6 +42,7 @@ pub fn check(data: &[u8]) {
         default_schema: Some("shop"),
         any_rules: true,
         tables: &tables,
+        id_names: &(),
         hidden: &|_, _| false,
         session: &Fresh,
     };

@@ -35,6 +35,7 @@ pub fn check(data: &[u8]) {
         default_schema: (flags & 4 == 0).then_some("shop"),
         any_rules,
         tables: &tables,
+        id_names: &(),
         hidden: &|_, table| table == "hidden",
         session: &Fresh,
     };

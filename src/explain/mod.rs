@@ -122,6 +122,7 @@ impl Explained {
             default_schema: Some(database.unwrap_or(NO_DATABASE)),
             any_rules: !tables.rules.is_empty(),
             tables: &lookup,
+            id_names: &(),
             hidden: &|_, _| false,
             session: &crate::rewrite::plan::prepared_names::Fresh,
         };

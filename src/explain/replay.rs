@@ -242,6 +242,7 @@ impl<'a> Replay<'a> {
             },
             any_rules: !self.tables.rules.is_empty(),
             tables: &tables,
+            id_names: &(),
             hidden: &|_, _| false,
             session: &Fresh,
         };

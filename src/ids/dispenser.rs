@@ -31,6 +31,7 @@
 //! The zone's end is a bound that the store has committed; nothing here reaches beyond it. If a panic ever poisons the
 //! mutex, all zones are given up: ids are lost, none is repeated.
 
+mod reserved;
 mod zone;
 
 use std::collections::VecDeque;
@@ -363,11 +364,6 @@ impl Dispenser {
         if state.mark_max > 0 {
             self.refiller.notify_one();
         }
-    }
-
-    /// The first slot that may still be handed out, wherever what is reserved lies.
-    pub(super) fn floor(&self) -> u64 {
-        self.lock().floor
     }
 
     pub(super) fn need(&self) -> Need {

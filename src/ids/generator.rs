@@ -265,23 +265,7 @@ impl Sequence {
     /// Call it once an id that the client wrote is stored: ids issued here afterwards are above it, unless it is
     /// [`Advanced::TooFar`] or [`Advanced::Elsewhere`]. Writes to the store only where `id` is at or above the bound.
     pub async fn advance_past(&self, id: u64, deadline: Duration) -> Result<Advanced, TakeError> {
-        let advanced = match self.skip_past(id) {
-            Skipped::Done => Advanced::Past,
-            Skipped::Elsewhere => Advanced::Elsewhere,
-            Skipped::Beyond if id >= ID_MAX => Advanced::TooFar,
-            Skipped::Beyond => match timeout(deadline, self.raise_past(id)).await {
-                Ok(Ok(advanced)) => advanced,
-                Ok(Err(error)) => {
-                    let reason = error.to_string();
-                    return Err(TakeError::StoreAway {
-                        generator: self.name.clone(),
-                        waited: deadline,
-                        reason,
-                    });
-                }
-                Err(_) => return Err(self.store_away(deadline)),
-            },
-        };
+        let advanced = self.advance(id, deadline).await?;
         match advanced {
             Advanced::Past => {}
             Advanced::Elsewhere => {
@@ -293,6 +277,42 @@ impl Sequence {
             }
         }
         Ok(advanced)
+    }
+
+    /// Call it with the highest id of a table, whoever stored it: ids issued here afterwards are above it, as
+    /// [`Sequence::advance_past`] has it. Whether the generator was not above it yet.
+    pub async fn pass(&self, highest: u64, deadline: Duration) -> Result<bool, TakeError> {
+        let slot = self.slots.at_or_above(highest.saturating_add(1));
+        Ok(slot > self.dispenser.next() && self.advance(highest, deadline).await? == Advanced::Past)
+    }
+
+    /// Explicit ids above it are not followed.
+    pub fn reach(&self) -> u64 {
+        self.bound.load(Ordering::Relaxed).saturating_add(REACH_MAX)
+    }
+
+    /// The last id of a range below `id` that is reserved here, and not used up. Where a table's highest id lies above it, in another proxy's range,
+    /// ids of others may yet lie in this range.
+    pub fn last_below(&self, id: u64) -> Option<u64> {
+        let last = |end| self.slots.bound_of(end).saturating_sub(1);
+        self.dispenser.ends().map(last).find(|last| *last < id)
+    }
+
+    async fn advance(&self, id: u64, deadline: Duration) -> Result<Advanced, TakeError> {
+        match self.skip_past(id) {
+            Skipped::Done => Ok(Advanced::Past),
+            Skipped::Elsewhere => Ok(Advanced::Elsewhere),
+            Skipped::Beyond if id >= ID_MAX => Ok(Advanced::TooFar),
+            Skipped::Beyond => match timeout(deadline, self.raise_past(id)).await {
+                Ok(Ok(advanced)) => Ok(advanced),
+                Ok(Err(error)) => Err(TakeError::StoreAway {
+                    generator: self.name.clone(),
+                    waited: deadline,
+                    reason: error.to_string(),
+                }),
+                Err(_) => Err(self.store_away(deadline)),
+            },
+        }
     }
 
     fn skip_past(&self, id: u64) -> Skipped {

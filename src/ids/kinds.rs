@@ -64,6 +64,30 @@ impl Generator {
         }
     }
 
+    /// See [`Sequence::pass`]. A timestamp generator follows nobody's ids.
+    pub async fn pass(&self, highest: u64, deadline: Duration) -> Result<bool, TakeError> {
+        match self {
+            Generator::Sequence(sequence) => sequence.pass(highest, deadline).await,
+            Generator::Timestamp(_) => Ok(false),
+        }
+    }
+
+    /// See [`Sequence::reach`].
+    pub fn reach(&self) -> Option<u64> {
+        match self {
+            Generator::Sequence(sequence) => Some(sequence.reach()),
+            Generator::Timestamp(_) => None,
+        }
+    }
+
+    /// See [`Sequence::last_below`].
+    pub fn last_below(&self, id: u64) -> Option<u64> {
+        match self {
+            Generator::Sequence(sequence) => sequence.last_below(id),
+            Generator::Timestamp(_) => None,
+        }
+    }
+
     /// Ids issued here from now on are above `floor`.
     pub async fn raise_floor(&self, floor: u64, deadline: Duration) -> Result<(), TakeError> {
         match self {

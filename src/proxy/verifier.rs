@@ -134,6 +134,7 @@ mod tests {
             default_schema: Some("shop"),
             any_rules: true,
             tables: &|_, _| Lookup::Ruled(target.clone()),
+            id_names: &(),
             hidden: &|_, _| false,
             session: &Fresh,
         };

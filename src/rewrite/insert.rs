@@ -11,7 +11,7 @@ use crate::rewrite::plan::{InsertPlan, LastId, NewRows, Protocol, UpdatedIds, st
 use crate::rules::model::{ColumnShape, TableShape};
 use crate::sql::dialect::Dialect;
 use crate::sql::insert::tail::Tail;
-use crate::sql::insert::{Body, Columns, Form, Head, Row, Source, Wants};
+use crate::sql::insert::{Body, Columns, Form, Head, Row, Source, Verb, Wants};
 use crate::sql::lex::{Lexer, Odd, Span, Token};
 use crate::sql::name;
 use crate::sql::value::IdValue;
@@ -174,6 +174,7 @@ impl Context<'_> {
             updated_ids: UpdatedIds::Stay,
             style: Style::Literal,
             new_rows: NewRows::All,
+            replaces: self.head.verb == Verb::Replace,
             sets_last_id: false,
             zero_meant: None,
             strict_meant: None,

@@ -201,7 +201,8 @@ impl Walk<'_> {
                 self.effects.tracking |= settings.sql_mode != ModeSetting::Session;
                 return self.behind_prefix(lexer, place, |around| around.with(settings));
             }
-            Statement::Empty | Statement::Harmless => {}
+            Statement::Empty => {}
+            Statement::Harmless => self.effects.moves_ids |= self.moves_ids(&before),
             // What SET STATEMENT has set is put back after it.
             Statement::Use(_) | Statement::Set(_) if place.depth > 0 => self.effects.opaque = true,
             Statement::Use(schema) => self.use_schema(schema),
@@ -214,6 +215,7 @@ impl Walk<'_> {
             Statement::Opaque => {
                 self.effects.opaque = true;
                 self.effects.routine = true;
+                self.effects.moves_ids = true;
             }
             Statement::Dynamic(dynamic) => self.dynamic(lexer, dynamic, place)?,
             other => {
@@ -417,7 +419,7 @@ impl Walk<'_> {
         let resolved = self.lookup(self.text, head.table)?;
         let is_ruled = !matches!(resolved, Resolved::NotRuled | Resolved::Hidden);
         // What comes before it in the packet (DDL, or a text that cannot be read) may create its table, or change the columns.
-        if is_ruled && (self.effects.opaque || self.effects.ddl) {
+        if is_ruled && (self.effects.opaque || self.effects.ddl || self.effects.moves_ids) {
             return self.cut(AFTER_OPAQUE);
         }
         let target = match resolved {

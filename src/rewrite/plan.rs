@@ -19,6 +19,7 @@ use crate::rewrite::plan::stage::Stage;
 use crate::rewrite::plan::target::Target;
 use crate::rules::model::InsertId;
 use crate::sql::dialect::{Dialect, SqlMode};
+use crate::sql::statement::moves::IdNames;
 use crate::table_name::TableName;
 
 /// What a name means to the rules.
@@ -55,6 +56,7 @@ pub struct PlanContext<'a> {
     pub any_rules: bool,
     /// By schema and table, as the statement spells them; letter case is the callee's business.
     pub tables: &'a (dyn Fn(&str, &str) -> Lookup + Sync),
+    pub id_names: &'a dyn IdNames,
     /// Whether a temporary table of this session hides that name.
     pub hidden: &'a (dyn Fn(&str, &str) -> bool + Sync),
     /// Statements that PREPARE named, and values that the server was asked for.
@@ -149,6 +151,8 @@ pub struct InsertPlan {
     pub updated_ids: UpdatedIds,
     pub style: Style,
     pub new_rows: NewRows,
+    /// REPLACE: a row that is in the way is deleted.
+    pub replaces: bool,
     /// It holds the client's own `LAST_INSERT_ID(x)`. Where no id is generated, OK packet and
     /// function stay as the server has them.
     pub sets_last_id: bool,
@@ -223,6 +227,11 @@ impl InsertPlan {
     /// Whether its text must be changed: it need not where the client wrote every id itself.
     pub fn has_edits(&self) -> bool {
         !self.edits.is_empty()
+    }
+
+    /// Whether no error tells that the table has one of its ids already: the row is left out, or the other one is deleted or updated.
+    pub fn hides_collisions(&self) -> bool {
+        self.replaces || self.new_rows != NewRows::All
     }
 
     /// Whether it takes ids, or may take some when it is executed. PREPARE takes none.

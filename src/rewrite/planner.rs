@@ -35,6 +35,7 @@ pub fn inserts_into(text: &[u8], dialect: &Dialect, database: Option<&str>) -> I
         default_schema: database,
         any_rules: true,
         tables: &|_, _| Lookup::NotRuled,
+        id_names: &(),
         hidden: &|_, _| false,
         session: &Fresh,
     };

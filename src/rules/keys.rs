@@ -251,6 +251,7 @@ pub struct Table {
     /// the server numbers the rows, if the table still has AUTO_INCREMENT.
     pub unavailable: Unavailable,
     /// What happens if a generated id is in the table already (error 1062), because other clients insert without Rowstamp. "raise": log and count the error,
-    /// continue above the table's ids, and send a plain INSERT again with a new id; "report": log and count the error, and the client gets the error.
+    /// continue above the table's ids, and send a plain INSERT again with a new id. Rowstamp also reads the highest id of a table in use, once a second and
+    /// after statements that may set ids; "report": log and count the error, and the client gets the error.
     pub collide: Collide,
 }

@@ -19,8 +19,11 @@ const TEXTS_MAX: u64 = 10_000;
 /// table is bound.
 pub const BINDING_LOCK_SECONDS: u32 = 5;
 
+/// The same of a table in use. Another session may hold that lock for as long as it likes.
+const USE_LOCK_SECONDS: u32 = 1;
+
 /// Columns whose highest ids are read together. Where that fails, each is read alone.
-const HIGHEST_PER_QUERY: usize = 100;
+pub const HIGHEST_PER_QUERY: usize = 100;
 
 /// A column whose highest id is asked for, up to `id_max` where that is given.
 #[derive(Debug, Clone, Copy)]
@@ -90,6 +93,25 @@ impl Schema {
         Ok(above(Some(read), counter, id_max))
     }
 
+    /// [`Schema::highest_id`] of tables in use, [`HIGHEST_PER_QUERY`] at most. Waits a second for a table's lock.
+    pub async fn highest_ids_in_use(
+        &self,
+        case: NameCase,
+        asked: &[Highest<'_>],
+    ) -> Result<Vec<u64>, SchemaError> {
+        self.highest_of(case, asked, USE_LOCK_SECONDS).await
+    }
+
+    /// Whether an index begins with the column. Without one, its highest value takes a look at each row.
+    pub async fn index_begins_with(&self, of: Highest<'_>) -> Result<bool, SchemaError> {
+        let sql = "SELECT COUNT(*) FROM information_schema.statistics WHERE table_schema = ? AND table_name = ? \
+                   AND seq_in_index = 1 AND LOWER(column_name) = LOWER(?)";
+        let mut conn = self.conn().await?;
+        let values = (of.schema, of.table, &*of.column.name);
+        let count: Option<u64> = within(self.timeout, conn.query_first(with_values(sql, values))).await?;
+        Ok(count.is_some_and(|count| count > 0))
+    }
+
     /// [`Schema::highest_id`] of several columns, in two queries for each `HIGHEST_PER_QUERY`.
     pub async fn highest_ids_of(
         &self,
@@ -98,7 +120,7 @@ impl Schema {
     ) -> Result<Vec<u64>, SchemaError> {
         let mut found = Vec::with_capacity(asked.len());
         for asked in asked.chunks(HIGHEST_PER_QUERY) {
-            match self.highest_of(case, asked).await {
+            match self.highest_of(case, asked, BINDING_LOCK_SECONDS).await {
                 Ok(highest) => found.extend(highest),
                 // A table that is locked, or gone, or large and without an index.
                 Err(SchemaError::Query(mysql_async::Error::Server(_)) | SchemaError::Timeout(_)) => {
@@ -112,17 +134,22 @@ impl Schema {
         Ok(found)
     }
 
-    async fn highest_of(&self, case: NameCase, asked: &[Highest<'_>]) -> Result<Vec<u64>, SchemaError> {
+    async fn highest_of(
+        &self,
+        case: NameCase,
+        asked: &[Highest<'_>],
+        lock_seconds: u32,
+    ) -> Result<Vec<u64>, SchemaError> {
         let highest = |(nth, of): (usize, &Highest<'_>)| {
             let column = (of.column.name.as_str(), of.column.data_type.as_str());
             format!("SELECT {nth}, ({})", highest_in((of.schema, of.table), column, of.id_max))
         };
         let highest = asked.iter().enumerate().map(highest).collect::<Vec<_>>().join(" UNION ALL ");
         let mut by_schema: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-        for of in asked {
+        for of in asked.iter().filter(|of| of.column.auto_increment) {
             by_schema.entry(of.schema).or_default().push(of.table);
         }
-        let mut conn = self.looking(BINDING_LOCK_SECONDS).await?;
+        let mut conn = self.looking(lock_seconds).await?;
         let work = async {
             let highest: Vec<Row> = conn.query(highest).await?;
             let mut counters = BTreeMap::new();

@@ -7,6 +7,9 @@ use crate::serve::watch;
 use crate::store::Store;
 use crate::tables::{InForce, REFRESH_INTERVAL, SHAPE_AGE_MAX, TableError, shadow};
 
+/// The pause after a look at the tables' ids, as a multiple of the time that the look took.
+const PAUSE_FACTOR: u32 = 10;
+
 /// After a lapse of the tables' locks, between two tries to bind the tables again.
 const BIND_INTERVAL: Duration = Duration::from_millis(200);
 
@@ -15,6 +18,8 @@ const GONE_INTERVAL: Duration = Duration::from_mins(10);
 
 pub(super) fn watch(tables: &Arc<InForce>, store: &dyn Store) {
     tokio::spawn(watch_schema(Arc::downgrade(tables)));
+    tokio::spawn(watch_ids(Arc::downgrade(tables)));
+    tokio::spawn(raise_generators(Arc::downgrade(tables)));
     tokio::spawn(tell_shadow(Arc::downgrade(tables)));
     if let Some(recalls) = store.recalls() {
         tokio::spawn(watch_store(recalls, Arc::downgrade(tables)));
@@ -56,6 +61,27 @@ async fn watch_schema(tables: Weak<InForce>) {
         if let Err(error) = tables.forget_gone().await {
             tracing::debug!(%error, "Rowstamp cannot find out which tables with a rule are gone");
         }
+    }
+}
+
+/// Ids that do not come through the proxy are looked for. Ends with the tables.
+async fn watch_ids(tables: Weak<InForce>) {
+    let mut pause = REFRESH_INTERVAL;
+    loop {
+        tokio::time::sleep(pause).await;
+        let Some(tables) = tables.upgrade() else { return };
+        let begun = Instant::now();
+        tables.look_at_used().await;
+        pause = REFRESH_INTERVAL.max(begun.elapsed() * PAUSE_FACTOR);
+    }
+}
+
+/// Generators are raised above ids that the server made, and where that failed before. Ends with the tables.
+async fn raise_generators(tables: Weak<InForce>) {
+    loop {
+        tokio::time::sleep(REFRESH_INTERVAL).await;
+        let Some(tables) = tables.upgrade() else { return };
+        tables.raise_due().await;
     }
 }
 

@@ -3,6 +3,7 @@
 pub mod ddl;
 pub mod dynamic;
 pub mod for_statement;
+pub mod moves;
 pub mod routine;
 pub mod set;
 pub mod view;

@@ -223,6 +223,7 @@ impl Tables {
         let mut tables = Tables::new(self.rules.clone(), backend);
         tables.views = self.views.clone();
         tables.shadows.store(self.shadows.load_full());
+        tables.id_columns.store(self.id_columns.load_full());
         tables.renew_mentions();
         tables
     }

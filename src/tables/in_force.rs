@@ -79,6 +79,7 @@ impl InForce {
             clock: Arc::new(SystemClock::new()),
             trusts_clock,
             ddl: Arc::new(Ddl::default()),
+            moves: Arc::default(),
             shadow: Arc::default(),
             fetching: Arc::default(),
             progress: Arc::default(),

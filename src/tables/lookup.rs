@@ -286,6 +286,7 @@ impl Tables {
 
     /// Each change copies all that is known, so many tables are one change.
     pub(super) fn put_all(&self, entries: &[(FoldedName<'static>, Entry)]) {
+        self.note_id_columns(entries.iter().map(|(_, entry)| &entry.lookup));
         self.change_known(|known| known.extend(entries.iter().cloned()));
     }
 

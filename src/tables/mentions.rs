@@ -6,7 +6,9 @@ use crate::rules::model::Mode;
 use crate::sql::draws::may_be_in;
 use crate::sql::glance::has_word;
 use crate::sql::statement::dynamic::shows_its_text;
+use crate::table_name::FoldedName;
 use crate::tables::Tables;
+use crate::tables::looks::Names;
 
 /// Whether a rule may concern a text in which this was found. `escapes`: whether backslashes are
 /// escapes, if that is known.
@@ -72,6 +74,7 @@ impl Tables {
         let rules = self.rules.rules().filter(|rule| rule.mode != Mode::Off);
         let views = self.views.ruled();
         let shadowed = self.shadowed_views();
+        self.view_names.store(Names::of(views.iter().map(FoldedName::table)).into());
         let names = rules
             .map(|rule| (rule.schema.as_str(), rule.table.as_str(), true))
             .chain(views.iter().chain(&shadowed).map(|view| (view.schema(), view.table(), false)));

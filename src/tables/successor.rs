@@ -49,7 +49,7 @@ impl Tables {
     /// Ids that are at hand. Whether they may be used is for [`Tables::is_guarded`] to say, after
     /// they were taken.
     pub(crate) fn take_at_once(&self, target: &Target, n: NonZeroU64) -> Option<IdBlock> {
-        if self.backend.successor.is_some() {
+        if self.backend.successor.is_some() || self.is_to_be_looked_at(target) {
             return None;
         }
         self.backend.taken.at_once(&target.rule.generator, |of| {
@@ -85,7 +85,6 @@ impl Tables {
         deadline: Duration,
         of: &OfGenerator,
     ) -> Result<IdBlock, TakeError> {
-        of.raising.released(deadline).await;
         if of.is_paused() {
             return Err(TakeError::Paused { generator: target.rule.generator.to_string() });
         }

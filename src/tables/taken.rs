@@ -14,7 +14,6 @@ use crate::meter::{Counter, Timing};
 use crate::rewrite::plan::target::Filled;
 use crate::rules::model::GeneratorName;
 use crate::table_name::TableName;
-use crate::tables::collisions::Raising;
 
 /// Why requests got no ids, in a word for each.
 const REFUSED: [&str; 8] = ["store", "exhausted", "ahead", "clock", "too_many", "paused", "closed", "locks"];
@@ -49,7 +48,8 @@ pub struct OfGenerator {
     collision_told: Mutex<Option<Instant>>,
     /// Statements whose rows the server numbers itself.
     native: AtomicU64,
-    pub(super) raising: Raising,
+    /// Held while one of its tables is looked at: others that wait for the same look find that it is done.
+    pub(super) looking: tokio::sync::Mutex<()>,
     /// It had no ids, and the rule has the server number rows meanwhile: nobody waits for it until it has been
     /// raised above them.
     is_away: AtomicBool,
@@ -127,14 +127,14 @@ impl Taken {
         filled.map(|(name, filled)| (name.clone(), Arc::clone(filled))).collect()
     }
 
-    /// What `take` takes without a wait; nothing while the generator is paused, is raised after a collision, or is not known yet.
+    /// What `take` takes without a wait; nothing while the generator is paused, or is not known yet.
     pub(super) fn at_once<T>(
         &self,
         name: &GeneratorName,
         take: impl FnOnce(&OfGenerator) -> Option<T>,
     ) -> Option<T> {
         let by_generator = self.by_generator.load();
-        take(by_generator.get(name).filter(|of| !of.is_paused() && !of.raising.holds())?)
+        take(by_generator.get(name).filter(|of| !of.is_paused())?)
     }
 }
 

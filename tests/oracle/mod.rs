@@ -273,6 +273,7 @@ impl Judge {
             insert_id_is_set: false,
             cannot_update: &[],
             default_schema: Some("oracle"),
+            id_names: &(),
             any_rules: true,
             tables: &|_, table| {
                 let target = self.targets.iter().find(|target| target.table == table);

@@ -205,6 +205,7 @@ impl Setting {
             default_schema: self.schema.as_deref(),
             any_rules: true,
             tables: &tables,
+            id_names: &(),
             hidden: &|_, table| table == "hidden",
             session: &self.session,
         };

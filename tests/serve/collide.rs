@@ -106,6 +106,19 @@ fn another_keys_duplicate_is_none_of_these() {
     });
 }
 
+/// The control account cannot read the table then, so the session does.
+#[test]
+fn a_session_that_has_locked_the_table_meets_one() {
+    let db = "collide_locked";
+    each_with(db, AUTO, "", &rules(db, "t", "raise"), |rig| {
+        let mut client = rig.client();
+        insert_past(rig, &mut client, "t", 20);
+        client.run("LOCK TABLES t WRITE");
+        let codes: Vec<u16> = (0..5).map(|_| code(&mut client, "INSERT INTO t(a) VALUES(NULL)")).collect();
+        assert!(codes[1..].iter().all(|code| *code == 0), "{}: {codes:?} {}", rig.name(), rig.proxy.log());
+    });
+}
+
 /// Tables into which [`take_ids`] puts the ids that the generator issues next.
 const WAYS: &str = "CREATE TABLE noted (what VARCHAR(20)) ENGINE=MyISAM;
     CREATE TABLE fires (id BIGINT PRIMARY KEY, a INT UNIQUE);

@@ -33,6 +33,7 @@ mod lock_lease;
 mod logs;
 mod looks;
 mod lower;
+mod moved_ids;
 mod moves;
 mod named;
 mod names;

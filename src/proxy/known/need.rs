@@ -37,6 +37,8 @@ pub(in crate::proxy) enum Need {
     SetId { taken_for: Option<Arc<Target>> },
     /// Whether the session's user has this right.
     Right(Right, Arc<Target>),
+    /// A look at the table's highest id.
+    Look(Arc<Target>),
     /// So many ids, which are not at hand.
     Ids { tables: Arc<Tables>, target: Arc<Target>, n: NonZeroU64 },
     /// That ids which were taken before a wait may still be used.
@@ -127,6 +129,8 @@ pub(in crate::proxy) struct Supplied {
     pub(in crate::proxy) has_read_again: bool,
     /// Tables whose columns were read again for their age.
     read_for_age: Vec<TableName>,
+    /// Tables whose ids were looked at for their age.
+    looked_at: Vec<Arc<Target>>,
     /// Ids that were waited for, or were at hand while others were waited for. Only the rules that
     /// they were taken under may use them. What is left is not issued.
     ids: Vec<(Arc<Tables>, Arc<Target>, IdBlock)>,
@@ -161,13 +165,19 @@ impl Supplied {
         }
     }
 
-    /// What is to be read again before a statement that names no columns goes on. Once for each table:
-    /// where it cannot be read, what is known has to do.
+    /// What was read so long ago that it is to be read again before the statements go on.
     pub(in crate::proxy) fn outdated<'a>(
         &mut self,
         tables: &Tables,
-        mut inserts: impl Iterator<Item = &'a InsertPlan>,
+        mut inserts: impl Iterator<Item = &'a InsertPlan> + Clone,
     ) -> Option<Need> {
+        let hides = |insert: &&InsertPlan| insert.hides_collisions() && insert.may_take_ids();
+        for insert in inserts.clone().filter(hides) {
+            if let Some(look) = self.look_before(tables, &insert.target) {
+                return Some(look);
+            }
+        }
+        // Of one that names no columns, its table's. Once for each table: where it cannot be read, what is known has to do.
         let insert = inserts.find(|insert| insert.lists_none && tables.may_be_outdated(&insert.target))?;
         let (schema, table) = insert.target.named();
         let name = TableName::new(schema, table);
@@ -176,6 +186,17 @@ impl Supplied {
         }
         self.read_for_age.push(name.clone());
         Some(Need::Table { name, again: true })
+    }
+
+    /// The look at a table that a statement needs which hides collisions. Once for each table.
+    pub(in crate::proxy) fn look_before(&mut self, tables: &Tables, target: &Arc<Target>) -> Option<Need> {
+        let is_it =
+            |looked: &Arc<Target>| looked.table == target.table && looked.rule.schema == target.rule.schema;
+        if !tables.is_look_old(target) || self.looked_at.iter().any(is_it) {
+            return None;
+        }
+        self.looked_at.push(Arc::clone(target));
+        Some(Need::Look(Arc::clone(target)))
     }
 
     pub(in crate::proxy) fn put(&mut self, tables: &Arc<Tables>, target: Arc<Target>, ids: IdBlock) {

@@ -416,6 +416,9 @@ impl Relay {
                 let is_last = self.outstanding.is_empty();
                 self.session.take_effects(&effects, succeeded, entry.results, is_last);
                 self.session.sql_prepared.take(&effects, (!succeeded).then_some(entry.results));
+                if effects.moves_ids {
+                    self.session.tables.ids_may_have_moved();
+                }
                 // What came before an error in the packet is stored.
                 for target in &effects.natively {
                     self.session.tables.numbered_natively(target);

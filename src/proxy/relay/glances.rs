@@ -1,6 +1,8 @@
 //! What the first bytes of a statement tell: whether it must be read whole, whether it may read the
 //! insert id, whether it leaves counts behind.
 
+use std::sync::Arc;
+
 use crate::mysql::attributes::text_at;
 use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
@@ -9,12 +11,16 @@ use crate::mysql::reader::Malformed;
 use crate::proxy::relay::outstanding::{Note, Purpose};
 use crate::proxy::relay::upstream::Treatment;
 use crate::proxy::relay::{Relay, Step};
+use crate::rewrite::plan::effects::Effects;
+use crate::sql::dialect::{Dialect, SqlMode};
 use crate::sql::draws::may_be_in;
 use crate::sql::glance::{Glance, glance, has_word};
 use crate::sql::last_result::{
     CALC_FOUND_ROWS, GLANCE_BYTES_MAX, ends_transaction, first_word, may_read_insert_id, names_insert_id,
     reads_counts, shows_warnings,
 };
+use crate::sql::lex::Lexer;
+use crate::sql::statement::moves::moves_ids;
 
 /// Bytes in which a statement's first word and a SELECT's options stand.
 const OPTIONS_BYTES_MAX: usize = 128;
@@ -34,6 +40,11 @@ impl Relay {
         match glance(text, is_complete, multi_statements) {
             Glance::Harmless if is_complete && self.may_draw(text) => Ok(Treatment::Read),
             Glance::Harmless if !is_complete && self.may_draw_later(header) => Err(Step::More(whole)),
+            Glance::Harmless if command == Command::Query && self.may_move_ids(text, is_complete) => {
+                let effects = Effects { moves_ids: true, ..Effects::default() };
+                Ok(Treatment::Pass { may_change_session: true, note: Note::effects(Arc::new(effects)) })
+            }
+            Glance::Harmless if is_complete && self.may_move_ids(text, is_complete) => Ok(Treatment::Read),
             Glance::Harmless => {
                 let mut note = Note::Nothing;
                 if command == Command::StmtPrepare {
@@ -49,6 +60,34 @@ impl Relay {
             }
             Glance::Unclear | Glance::Read => Ok(Treatment::Read),
         }
+    }
+
+    /// Whether an UPDATE or DELETE, or one of which this is the beginning, may give rows of a ruled table other ids.
+    fn may_move_ids(&self, text: &[u8], is_complete: bool) -> bool {
+        let word = first_word(text);
+        let may_be = word.eq_ignore_ascii_case(b"update")
+            || word.eq_ignore_ascii_case(b"delete") && has_word(text, b"portion")
+            || word.eq_ignore_ascii_case(b"with") && has_word(text, b"update");
+        if !may_be {
+            return false;
+        }
+        let tables = self.session.tables.now();
+        let moves = |dialect| match Lexer::new(text, dialect).map(|mut lexer| moves_ids(&mut lexer, &*tables))
+        {
+            Some(Ok(moves)) => moves.unwrap_or(!is_complete),
+            _ => true,
+        };
+        let known = self.session.state().map(|state| state.dialect);
+        let presumed = self.session.presumed_dialect();
+        let mut may_move = moves(known.unwrap_or(presumed));
+        // MySQL does not report ANSI_QUOTES.
+        if known.is_none() && !presumed.is_mariadb() && memchr::memchr(b'"', text).is_some() {
+            may_move |=
+                moves(Dialect { sql_mode: presumed.sql_mode.union(SqlMode::ANSI_QUOTES), ..presumed });
+        }
+        // A beginning without SET may not have the table's name yet.
+        let has_names = is_complete || has_word(text, b"set");
+        may_move && (!has_names || tables.mention(text, self.session.default_schema()).table)
     }
 
     /// Whether calls in a text may draw ids.

@@ -169,6 +169,11 @@ impl Note {
         }
         Note::Statements { inserts, explicit, effects }
     }
+
+    /// Whether ids are taken only after it has been answered.
+    pub(in crate::proxy) fn moves_ids(&self) -> bool {
+        matches!(self, Note::Statements { effects: Some(effects), .. } if effects.moves_ids)
+    }
 }
 
 impl Forward {

@@ -19,7 +19,7 @@ use crate::rewrite::plan::effects::Effects;
 use crate::rewrite::planner::{self, Inserts};
 use crate::rules::mentions::{DefaultSchema, Mention};
 use crate::sql::dialect::{ClientCharset, Dialect, SqlMode};
-use crate::sql::glance::{has_word, is_only_comments, may_execute_name};
+use crate::sql::glance::{has_whole_word, has_word, is_only_comments, may_execute_name};
 use crate::sql::last_result::{GLANCE_BYTES_MAX, first_word};
 use crate::sql::lex::Lexer;
 use crate::table_name::TableName;
@@ -114,17 +114,21 @@ impl Relay {
         }
         let changes_calls = may_change_calls(mention, text);
         let moves = mention.moves.then(|| Move::of(command, text));
+        let moves_ids = (mention.schema || tables.has_rules_in(default)) && self.may_run_others(text);
         let note = match command {
             Command::StmtPrepare => match self.keeping(text) {
                 Keeping::Unclear => return Unconcerned::No,
                 Keeping::Kept(kept) => Note::Prepare(kept),
+                Keeping::Nothing if moves_ids => {
+                    Note::PrepareActing(Arc::new(Effects { moves_ids, ..Effects::default() }))
+                }
                 Keeping::Nothing => Note::Nothing,
             },
             // Its tables may go with a schema.
-            _ if mention.schema || mention.moves || changes_calls => {
+            _ if mention.schema || mention.moves || changes_calls || moves_ids => {
                 let schema = moves.as_ref().and_then(Move::now);
                 let ddl = mention.schema && !only_rows || changes_calls;
-                Note::effects(Arc::new(Effects { ddl, schema, ..Effects::default() }))
+                Note::effects(Arc::new(Effects { ddl, moves_ids, schema, ..Effects::default() }))
             }
             _ => Note::Nothing,
         };
@@ -148,6 +152,13 @@ impl Relay {
             self.session.temporary.unsure();
         }
         Unconcerned::Text(note)
+    }
+
+    /// Whether it runs what its text does not show: a routine, or events of a binary log.
+    fn may_run_others(&self, text: &[u8]) -> bool {
+        let words = [&b"call"[..], b"binlog"];
+        words.iter().any(|word| first_word(text).eq_ignore_ascii_case(word))
+            || self.session.multi_statements && words.iter().any(|word| has_whole_word(text, word))
     }
 
     /// Whether it changes rows, and does nothing else: tables and views stay as they are.
@@ -224,8 +235,10 @@ impl Relay {
         self.command_packets = number_after(packets);
         if command == Command::StmtPrepare {
             self.statements.forget_last();
-            if let Note::Prepare(kept) = &note {
-                self.statements.prepare(kept.clone());
+            match &note {
+                Note::Prepare(kept) => self.statements.prepare(kept.clone()),
+                Note::PrepareActing(effects) => self.statements.prepare_acting(effects.clone()),
+                _ => {}
             }
         }
         self.owe(command.reply(), false, arrived.shift(), note);

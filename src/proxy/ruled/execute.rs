@@ -24,7 +24,7 @@ use crate::proxy::session::Session;
 use crate::rewrite::meaning::Meaning;
 use crate::rewrite::plan::edit::Style;
 use crate::rewrite::plan::effects::Effects;
-use crate::rewrite::plan::{LastId, Lookup};
+use crate::rewrite::plan::{LastId, Lookup, UpdatedIds};
 use crate::rewrite::prepare::PreparedInsert;
 use crate::rewrite::{bulk, execution};
 use crate::table_name::TableName;
@@ -124,7 +124,7 @@ impl Session {
             Some(ready) => self.relay.send_ready(ready, arrived),
             None => self.relay.send_instead(&payload, arrived),
         };
-        self.relay.owe(arrived.command.reply_to(&payload), false, nr_shift, note);
+        self.relay.owe(arrived.command.reply_to(&payload), note.moves_ids(), nr_shift, note);
         Progress::Done
     }
 
@@ -318,7 +318,8 @@ impl Session {
                 .in_bulk(sets)
         });
         let (inserts, explicit) = (reply.into_iter().collect(), explicit.into_iter().collect());
-        Ok((range, Note::statements(inserts, explicit, Effects::default())))
+        let effects = Effects { moves_ids: insert.updated_ids == UpdatedIds::Move, ..Effects::default() };
+        Ok((range, Note::statements(inserts, explicit, effects)))
     }
 
     /// The statement under these rules and the present columns of its table. Where the server needs

@@ -216,6 +216,7 @@ impl Session {
                 default_schema: database,
                 any_rules: true,
                 tables: &lookup,
+                id_names: &(),
                 hidden: &|schema, table| session.masked(schema, table) == Masked::Yes,
                 session: &rehearsed,
             },

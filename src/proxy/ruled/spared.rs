@@ -24,14 +24,17 @@ impl Session {
             {
                 Planned::Untouched(Effects::unseen())
             }
-            Planned::Untouched(effects) if effects.ddl => {
-                let mention = tables.mention(text, self.relay.session.default_schema());
+            Planned::Untouched(effects) if effects.ddl || effects.moves_ids => {
+                let default = self.relay.session.default_schema();
+                let mention = tables.mention(text, default);
+                let moves_ids =
+                    effects.moves_ids && (mention.table || mention.schema || tables.has_rules_in(default));
                 // What a routine prepares is not run when it is made.
                 let hides = mention.dynamic && !first_word(text).eq_ignore_ascii_case(b"create");
                 let names_nothing =
                     !(mention.table || mention.schema || hides || may_change_calls(mention, text));
-                let ddl = !names_nothing || has_word(text, b"execute");
-                Planned::Untouched(Effects { ddl, ..effects })
+                let ddl = effects.ddl && (!names_nothing || has_word(text, b"execute"));
+                Planned::Untouched(Effects { ddl, moves_ids, ..effects })
             }
             planned => planned,
         }

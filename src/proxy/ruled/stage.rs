@@ -31,7 +31,7 @@ use crate::proxy::session::{Going, Over, Question, Session, Stop};
 use crate::rewrite::plan::effects::Effects;
 use crate::rewrite::plan::stage::{Brought, Kind, Numbering, Stage, Takes};
 use crate::rewrite::plan::target::Target;
-use crate::rewrite::plan::{InsertPlan, LastId, NewRows};
+use crate::rewrite::plan::{InsertPlan, LastId, NewRows, UpdatedIds};
 use crate::rules::model;
 use crate::tables::Tables;
 
@@ -231,8 +231,14 @@ impl Session {
         let found_rows = self.relay.found_rows();
         let is_told = self.tells_last(job, rows, &brought).await?;
         let last = brought.last.filter(|_| is_told).map_or(insert.last, LastId::Written);
+        let mut has_looked = !insert.hides_collisions();
         let (ours, payload, inserts, explicit, effects) = loop {
             let (tables, target) = self.target_now(&insert.target).await?;
+            // The query may have taken long.
+            if !std::mem::replace(&mut has_looked, true) && tables.is_look_old(&target) {
+                self.supply(Command::Query, Need::Look(target)).await?;
+                continue;
+            }
             let ids = u32::try_from(numbering.ids).map_err(|_| too_many())?;
             let written = brought.highest.as_slice();
             let explicit = self.expect(&tables, (insert, &target), (ids, written), true)?;
@@ -269,10 +275,11 @@ impl Session {
             // Asked when all is ready to be sent, as of every statement.
             let drawn = self.drawn_unguarded();
             if matches!(drawn, Ok(None)) && !tables.is_retired() && !reply.is_late() {
-                let effects = natively.then(|| {
-                    let natively = vec![reply.target.clone()];
-                    Arc::new(Effects { natively, ..Effects::default() })
-                });
+                // Of the ids that it brings, the highest alone is followed.
+                let moves_ids = insert.updated_ids == UpdatedIds::Move || brought.highest.is_some();
+                let natively = if natively { vec![reply.target.clone()] } else { Vec::new() };
+                let effects = Effects { moves_ids, natively, ..Effects::default() };
+                let effects = (!effects.is_nothing()).then(|| Arc::new(effects));
                 break (ours, payload, vec![reply], explicit, effects);
             }
             if let Some(id) = ours {
@@ -296,7 +303,7 @@ impl Session {
         }
         let nr_shift = self.relay.send_later(&payload, self.relay.command_packets.into());
         let note = Note::Statements { inserts, explicit: explicit.into_iter().collect(), effects };
-        self.relay.owe(Command::Query.reply(), false, nr_shift, note);
+        self.relay.owe(Command::Query.reply(), note.moves_ids(), nr_shift, note);
         self.relay.session.warned = warned.map(|warned| Box::new(warned.stored()));
         if let Some(id) = ours {
             self.relay.close(id);

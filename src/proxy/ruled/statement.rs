@@ -325,6 +325,7 @@ impl Session {
             cannot_update: self.relay.rights.cannot_update(),
             any_rules: tables.has_rules(),
             tables: &lookup,
+            id_names: tables,
             hidden: &hidden,
             session: &session.sql_prepared,
         };

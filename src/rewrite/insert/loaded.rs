@@ -68,7 +68,8 @@ pub(in crate::rewrite) fn plan(lexer: &mut Lexer<'_>, context: &Context<'_>) -> 
     check_readable(lexer, &stage)?;
     let new_rows = if ignores(&load) { NewRows::SomeIgnored } else { NewRows::All };
     let lists_none = load.listed.is_none();
-    Ok((InsertPlan { lists_none, ..by_stage(context, stage, new_rows) }, load.semicolon))
+    let replaces = load.on_duplicate == OnDuplicate::Replace;
+    Ok((InsertPlan { replaces, lists_none, ..by_stage(context, stage, new_rows) }, load.semicolon))
 }
 
 /// Stops what the stage cannot show as the table does.

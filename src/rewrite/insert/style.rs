@@ -15,6 +15,9 @@ impl Draft<'_> {
 
     pub(super) fn choose_style(&mut self, rows: &Rows<'_>, body: &Body) -> Planning<()> {
         self.plan.style = Style::Literal;
+        if body.tail.odku.is_some_and(|odku| odku.assigns_id == AssignsId::Otherwise) {
+            self.plan.updated_ids = UpdatedIds::Move;
+        }
         if self.plan.ids == 0 && self.plan.id_params.is_empty() {
             return Ok(());
         }
@@ -30,7 +33,6 @@ impl Draft<'_> {
         self.in_sets = if all.loud { InSets::Loud } else { InSets::AsOne };
         if let Some(odku) = odku {
             if odku.assigns_id == AssignsId::Otherwise {
-                self.plan.updated_ids = UpdatedIds::Move;
                 // What is bound to the id may all be the client's own.
                 let column = self.context.target.id_column();
                 if several && self.plan.ids > 0 {

@@ -2,7 +2,7 @@
 //! ids.
 
 use super::{Halt, Walk};
-use crate::rewrite::plan::InsertPlan;
+use crate::rewrite::plan::{InsertPlan, UpdatedIds};
 use crate::sql::glance::has_whole_word;
 
 impl Walk<'_> {
@@ -13,6 +13,7 @@ impl Walk<'_> {
             self.alone(end)?;
         }
         self.note_owed(&insert, start, end);
+        self.effects.moves_ids |= insert.updated_ids == UpdatedIds::Move;
         self.inserts.push(insert);
         Ok(())
     }

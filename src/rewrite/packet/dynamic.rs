@@ -204,7 +204,12 @@ impl Walk<'_> {
             schema_is_known: *database != Database::Unknown,
             overlay: self.overlay.clone(),
             views: self.views.clone(),
-            effects: Effects { ddl: self.effects.ddl, opaque: self.effects.opaque, ..Effects::default() },
+            effects: Effects {
+                ddl: self.effects.ddl,
+                moves_ids: self.effects.moves_ids,
+                opaque: self.effects.opaque,
+                ..Effects::default()
+            },
             ..Walk::new(text, &context, Protocol::Prepare)
         };
         walk.statement(&mut lexer, place.nth).map_err(|halt| Box::new(self.outside(*halt, text, place)))?;
@@ -363,6 +368,7 @@ impl Walk<'_> {
     pub(super) fn runs(&mut self, ran: Ran) {
         let Effects {
             ddl,
+            moves_ids,
             opaque,
             schema,
             sql_mode,
@@ -379,6 +385,7 @@ impl Walk<'_> {
         } = ran.effects;
         self.effects.opaque |= opaque || schema.is_some() || sql_mode.is_some() || charset.is_some();
         self.effects.ddl |= ddl;
+        self.effects.moves_ids |= moves_ids;
         self.effects.tracking |= tracking;
         self.effects.insert_id |= insert_id;
         self.effects.routine |= routine;

@@ -54,6 +54,7 @@ impl Walk<'_> {
             known @ (Known::Unknown | Known::Unseen) => {
                 self.effects.opaque = true;
                 self.effects.routine |= matches!(known, Known::Unseen);
+                self.effects.moves_ids |= matches!(known, Known::Unseen);
                 return Ok(());
             }
             Known::Lost => {
@@ -75,6 +76,7 @@ impl Walk<'_> {
                 self.runs(*ran);
                 self.effects.opaque |= !is_certain;
                 self.effects.routine |= !is_certain;
+                self.effects.moves_ids |= !is_certain;
                 return Ok(());
             }
             Inner::Fills(insert) if !is_certain => {

@@ -1,5 +1,4 @@
-//! Statements that insert without being an INSERT: LOAD, compound statements, and what is not
-//! known.
+//! Statements that insert without being an INSERT (LOAD, compound statements, and what is not known), or that give rows other ids.
 
 use super::cut::is_end;
 use super::{Halt, Place, Resolved, Walk, refused};
@@ -9,6 +8,7 @@ use crate::sql::insert::{Head, Verb};
 use crate::sql::lex::{Lexer, Span, TokenKind};
 use crate::sql::name::{self, Path};
 use crate::sql::statement::Statement;
+use crate::sql::statement::moves::moves_ids;
 
 /// What a statement that holds others does to what follows it.
 #[derive(Clone, Copy)]
@@ -30,9 +30,22 @@ impl Walk<'_> {
         place: Place,
     ) -> Result<bool, Halt> {
         self.effects.routine |= *kind == Statement::Compound;
+        self.effects.moves_ids |= *kind == Statement::Compound;
         let inside = self.look_inside(lexer, kind, before, place)?;
         self.effects.opaque |= !inside.keeps_session;
         Ok(inside.takes_rest)
+    }
+
+    /// Whether a statement that inserts nothing by its text may give rows other ids, or bring rows with ids.
+    pub(super) fn moves_ids(&self, before: &Lexer<'_>) -> bool {
+        let mut lexer = before.clone();
+        match lexer.peek() {
+            Ok(first) if lexer.is_word(first, "BINLOG") => true,
+            Ok(first) if lexer.is_any_word(first, &["UPDATE", "DELETE", "WITH"]) => {
+                !matches!(moves_ids(&mut lexer, self.context.id_names), Ok(None | Some(false)))
+            }
+            _ => false,
+        }
     }
 
     fn look_inside(

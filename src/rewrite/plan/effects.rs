@@ -15,6 +15,9 @@ use crate::table_name::TableName;
 pub struct Effects {
     /// A schema may have changed: cached shapes are to be read again.
     pub ddl: bool,
+    /// Rows may have other ids than before, or rows may have come that Rowstamp gave no ids: the highest ids of tables are to be read before
+    /// the next id.
+    pub moves_ids: bool,
     /// Something ran whose text is not there (CALL, EXECUTE): default database, `sql_mode` and
     /// character set are what session tracking says they are.
     pub opaque: bool,
@@ -51,7 +54,7 @@ pub struct Effects {
 impl Effects {
     /// What may be done by a text that nobody has read.
     pub fn unseen() -> Self {
-        Effects { opaque: true, routine: true, ..Effects::default() }
+        Effects { opaque: true, routine: true, moves_ids: true, ..Effects::default() }
     }
 
     /// The same of one that inserts into tables whose rows the server numbers.
@@ -70,7 +73,7 @@ impl Effects {
 
     /// Whether a later statement is read just as this one was.
     pub fn leave_session(&self) -> bool {
-        !(self.ddl || self.opaque || self.tracking || self.insert_id || self.routine)
+        !(self.ddl || self.moves_ids || self.opaque || self.tracking || self.insert_id || self.routine)
             && self.prepared_names.is_empty()
             && self.schema.is_none()
             && self.sql_mode.is_none()

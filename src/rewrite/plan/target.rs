@@ -1,7 +1,11 @@
 //! The table that a statement inserts into.
 
 use std::fmt::Display;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use parking_lot::Mutex;
 
 use crate::ids::range::block::Spacing;
 use crate::meter::Counter;
@@ -12,20 +16,45 @@ use crate::rules::model::{
 /// What was taken for a table, since the process began. All are alike: whatever was counted, a table is
 /// the same.
 #[derive(Debug, Default)]
-pub struct Filled(OnceLock<Box<[Counter; 2]>>);
+pub struct Filled {
+    counters: OnceLock<Box<[Counter; 2]>>,
+    pub looks: Looks,
+}
+
+/// The looks at the table's highest id (`tables/looks`).
+#[derive(Debug, Default)]
+pub struct Looks {
+    /// How many statements had been seen that may give rows other ids, before the last look.
+    pub moves: AtomicU64,
+    /// How many statements had taken ids for the table by then.
+    pub statements: AtomicU64,
+    pub looked_at: Mutex<Option<Instant>>,
+    /// How often an id has collided, or the server has numbered rows, and a generator could not be raised: each time it is to be raised above the table's ids.
+    pub due: AtomicU64,
+    /// How often it had been so before the generator was raised last.
+    pub done: AtomicU64,
+    /// The last try to raise it failed: ids are issued meanwhile.
+    pub is_failing: AtomicBool,
+    /// The generator was raised above this id, and when.
+    pub above: Mutex<Option<(u64, Instant)>>,
+    /// When the server numbered rows last.
+    pub native_at: Mutex<Option<Instant>>,
+    /// Whether an index begins with the id: without one, a look takes a look at each row. Unset where that is not known.
+    pub has_index: Mutex<Option<bool>>,
+}
 
 impl Filled {
     /// A statement that took so many ids.
     pub fn note(&self, ids: u64) {
         // Two kilobytes each: not for tables that nobody inserts into.
-        let [statements, taken] = &**self.0.get_or_init(Box::default);
+        let [statements, taken] = &**self.counters.get_or_init(Box::default);
         statements.add(1);
         taken.add(ids);
     }
 
     /// Statements and ids.
     pub fn get(&self) -> (u64, u64) {
-        self.0.get().map_or((0, 0), |counters| {
+        self.counters.get().map_or((0, 0), |counters| {
             let [statements, ids] = &**counters;
             (statements.get(), ids.get())
         })
