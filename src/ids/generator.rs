@@ -279,7 +279,7 @@ impl Sequence {
         Ok(advanced)
     }
 
-    /// Call it with the highest id of a table, whoever stored it: ids issued here afterwards are above it, as
+    /// Call it with the highest id of a table, which any client may have stored: ids issued here afterwards are above it, as
     /// [`Sequence::advance_past`] has it. Whether the generator was not above it yet.
     pub async fn pass(&self, highest: u64, deadline: Duration) -> Result<bool, TakeError> {
         let slot = self.slots.at_or_above(highest.saturating_add(1));

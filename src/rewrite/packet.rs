@@ -214,8 +214,7 @@ impl Walk<'_> {
             }
             Statement::Opaque => {
                 self.effects.opaque = true;
-                self.effects.routine = true;
-                self.effects.moves_ids = true;
+                self.effects.note_routine();
             }
             Statement::Dynamic(dynamic) => self.dynamic(lexer, dynamic, place)?,
             other => {

@@ -128,7 +128,7 @@ impl InForce {
     }
 
     /// Looks again at tables that could not be looked at, and raises the generators of those whose rows the server numbers.
-    pub async fn raise_due(self: &Arc<Self>) {
+    pub async fn raise_due(&self) {
         let tables = self.now();
         let mut raises = JoinSet::new();
         let is_due = |target: &Arc<Target>| {

@@ -72,25 +72,30 @@ def call_insert(act):
     act.session.run(f"CALL feed_{act.table}({act.above()}, {act.count}, '{act.mark}')")
 
 
+def lift(act):
+    """The first and the last id that rise, and by how much."""
+    low = act.victims()
+    return low, low + act.count - 1, act.above() - low
+
+
 def call_update(act):
-    low = act.victims()
-    act.session.run(f"CALL lift_{act.table}({low}, {low + act.count - 1}, {act.above() - low})")
+    low, high, up = lift(act)
+    act.session.run(f"CALL lift_{act.table}({low}, {high}, {up})")
 
 
-def update(act):
-    low = act.victims()
-    act.session.run(f"UPDATE {act.table} SET id = id + {act.above() - low} WHERE id BETWEEN {low} AND {low + act.count - 1}")
+def update(act, prefix=""):
+    low, high, up = lift(act)
+    act.session.run(f"UPDATE {prefix}{act.table} SET id = id + {up} WHERE id BETWEEN {low} AND {high}")
 
 
 def update_join(act):
-    low = act.victims()
-    by = f"(SELECT {act.above() - low} AS up, {low} AS low, {low + act.count - 1} AS high) m"
+    low, high, up = lift(act)
+    by = f"(SELECT {up} AS up, {low} AS low, {high} AS high) m"
     act.session.run(f"UPDATE {act.table} t JOIN {by} ON t.id BETWEEN m.low AND m.high SET t.id = t.id + m.up")
 
 
 def update_view(act):
-    low = act.victims()
-    act.session.run(f"UPDATE view_{act.table} SET id = id + {act.above() - low} WHERE id BETWEEN {low} AND {low + act.count - 1}")
+    update(act, "view_")
 
 
 def odku_id(act):

@@ -37,14 +37,18 @@ impl Relay {
         let Some(at) = self.text_at(command, header)? else { return Ok(Treatment::Read) };
         let text = window.get(at..whole.min(window.len())).unwrap_or_default();
         let multi_statements = command == Command::Query && self.session.multi_statements;
+        // A text that is prepared is read whole for it.
+        let may_be_noted = command == Command::Query || is_complete;
         match glance(text, is_complete, multi_statements) {
             Glance::Harmless if is_complete && self.may_draw(text) => Ok(Treatment::Read),
             Glance::Harmless if !is_complete && self.may_draw_later(header) => Err(Step::More(whole)),
-            Glance::Harmless if command == Command::Query && self.may_move_ids(text, is_complete) => {
+            Glance::Harmless if may_be_noted && self.may_move_ids(text, is_complete) => {
+                if command != Command::Query {
+                    return Ok(Treatment::Read);
+                }
                 let effects = Effects { moves_ids: true, ..Effects::default() };
                 Ok(Treatment::Pass { may_change_session: true, note: Note::effects(Arc::new(effects)) })
             }
-            Glance::Harmless if is_complete && self.may_move_ids(text, is_complete) => Ok(Treatment::Read),
             Glance::Harmless => {
                 let mut note = Note::Nothing;
                 if command == Command::StmtPrepare {

@@ -53,8 +53,9 @@ impl Walk<'_> {
             // routine's.
             known @ (Known::Unknown | Known::Unseen) => {
                 self.effects.opaque = true;
-                self.effects.routine |= matches!(known, Known::Unseen);
-                self.effects.moves_ids |= matches!(known, Known::Unseen);
+                if matches!(known, Known::Unseen) {
+                    self.effects.note_routine();
+                }
                 return Ok(());
             }
             Known::Lost => {
@@ -74,9 +75,10 @@ impl Walk<'_> {
             Inner::Passes(_) if statement.sent.is_some() || statement.is_staged => return refused(changed),
             Inner::Passes(ran) => {
                 self.runs(*ran);
-                self.effects.opaque |= !is_certain;
-                self.effects.routine |= !is_certain;
-                self.effects.moves_ids |= !is_certain;
+                if !is_certain {
+                    self.effects.opaque = true;
+                    self.effects.note_routine();
+                }
                 return Ok(());
             }
             Inner::Fills(insert) if !is_certain => {

@@ -29,8 +29,9 @@ impl Walk<'_> {
         before: &Lexer<'_>,
         place: Place,
     ) -> Result<bool, Halt> {
-        self.effects.routine |= *kind == Statement::Compound;
-        self.effects.moves_ids |= *kind == Statement::Compound;
+        if *kind == Statement::Compound {
+            self.effects.note_routine();
+        }
         let inside = self.look_inside(lexer, kind, before, place)?;
         self.effects.opaque |= !inside.keeps_session;
         Ok(inside.takes_rest)

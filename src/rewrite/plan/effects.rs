@@ -62,6 +62,12 @@ impl Effects {
         Effects { natively, ..Effects::unseen() }
     }
 
+    /// A routine or a compound statement ran.
+    pub(in crate::rewrite) fn note_routine(&mut self) {
+        self.routine = true;
+        self.moves_ids = true;
+    }
+
     /// Whether there is nothing to be said of it.
     pub fn is_nothing(&self) -> bool {
         self.leave_session()
