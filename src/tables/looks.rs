@@ -108,7 +108,7 @@ impl InForce {
         if !(now.is_due(target, wanted) || now.is_look_old(target)) {
             return;
         }
-        let (begun, moves) = (Instant::now(), self.backend.moves.seen());
+        let moves = self.backend.moves.seen();
         let looked = timeout(limit.min(DDL_READ_MAX), async {
             if read.is_none() && is_to_be_raised(target) {
                 return now.raise(target).await;
@@ -123,7 +123,8 @@ impl InForce {
             Ok(Err(error)) => note_failure(target, &error.for_client()),
             Err(_) => note_failure(target, "this takes too long"),
         }
-        note_look(target, begun);
+        // Also where it failed, and however long it took: the statement that waits for it does not ask for it again.
+        note_look(target);
         looks.moves.fetch_max(moves, Ordering::AcqRel);
     }
 
@@ -189,8 +190,8 @@ fn is_to_be_raised(target: &Target) -> bool {
     looks.done.load(Ordering::Acquire) < looks.due.load(Ordering::Acquire)
 }
 
-fn note_look(target: &Target, begun: Instant) {
-    *target.filled.looks.looked_at.lock() = Some(begun);
+fn note_look(target: &Target) {
+    *target.filled.looks.looked_at.lock() = Some(Instant::now());
 }
 
 fn note_success(target: &Target) {
@@ -261,7 +262,6 @@ impl Tables {
         schema: &Schema,
         targets: &[(Arc<Target>, ColumnShape)],
     ) -> Result<(), TableError> {
-        let begun = Instant::now();
         let mut asked: Vec<Highest<'_>> = targets.iter().map(|of| asked(of, self.reach(&of.0))).collect();
         let mut of: Vec<&Target> = targets.iter().map(|(target, _)| &**target).collect();
         // A generator has two ranges at most.
@@ -281,7 +281,7 @@ impl Tables {
             }
         }
         for (target, _) in targets {
-            note_look(target, begun);
+            note_look(target);
         }
         Ok(())
     }

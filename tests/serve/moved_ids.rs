@@ -243,7 +243,8 @@ fn each_table_of_a_packet_is_looked_at() {
     });
 }
 
-/// The control account waits for a DDL statement that waits for the client's own transaction.
+/// The control account waits for a DDL statement that waits for the client's own transaction. The statement does not wait for look after
+/// look.
 #[test]
 fn a_table_that_cannot_be_looked_at() {
     each_table("moved_waiting", |rig, auto| {
@@ -258,7 +259,9 @@ fn a_table_that_cannot_be_looked_at() {
             "SELECT COUNT(*) FROM information_schema.processlist WHERE id = {id} AND state LIKE 'Waiting for%'"
         );
         rig.wait_until("the DDL waits", || rows(&mut direct, &waits) == "1");
-        assert_eq!(affected(&mut client, "REPLACE INTO o (k) VALUES (2)"), Ok(1), "{} {auto}", rig.name());
+        let stored = affected(&mut client, "REPLACE INTO o (k) VALUES (2)");
+        // 1467: the columns could not be read for 5 s either, as the control account waits for the same lock.
+        assert!(matches!(stored, Ok(1) | Err(1467)), "{} {auto}: {stored:?} {}", rig.name(), rig.proxy.log());
         client.run("COMMIT");
     });
 }

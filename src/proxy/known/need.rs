@@ -129,8 +129,6 @@ pub(in crate::proxy) struct Supplied {
     pub(in crate::proxy) has_read_again: bool,
     /// Tables whose columns were read again for their age.
     read_for_age: Vec<TableName>,
-    /// Tables whose ids were looked at for their age.
-    looked_at: Vec<Arc<Target>>,
     /// Ids that were waited for, or were at hand while others were waited for. Only the rules that
     /// they were taken under may use them. What is left is not issued.
     ids: Vec<(Arc<Tables>, Arc<Target>, IdBlock)>,
@@ -171,11 +169,11 @@ impl Supplied {
         tables: &Tables,
         mut inserts: impl Iterator<Item = &'a InsertPlan> + Clone,
     ) -> Option<Need> {
-        let hides = |insert: &&InsertPlan| insert.hides_collisions() && insert.may_take_ids();
-        for insert in inserts.clone().filter(hides) {
-            if let Some(look) = self.look_before(tables, &insert.target) {
-                return Some(look);
-            }
+        let hides = |insert: &&InsertPlan| {
+            insert.hides_collisions() && insert.may_take_ids() && tables.is_look_old(&insert.target)
+        };
+        if let Some(insert) = inserts.clone().find(hides) {
+            return Some(Need::Look(Arc::clone(&insert.target)));
         }
         // Of one that names no columns, its table's. Once for each table: where it cannot be read, what is known has to do.
         let insert = inserts.find(|insert| insert.lists_none && tables.may_be_outdated(&insert.target))?;
@@ -186,17 +184,6 @@ impl Supplied {
         }
         self.read_for_age.push(name.clone());
         Some(Need::Table { name, again: true })
-    }
-
-    /// The look at a table that a statement needs which hides collisions. Once for each table.
-    pub(in crate::proxy) fn look_before(&mut self, tables: &Tables, target: &Arc<Target>) -> Option<Need> {
-        let is_it =
-            |looked: &Arc<Target>| looked.table == target.table && looked.rule.schema == target.rule.schema;
-        if !tables.is_look_old(target) || self.looked_at.iter().any(is_it) {
-            return None;
-        }
-        self.looked_at.push(Arc::clone(target));
-        Some(Need::Look(Arc::clone(target)))
     }
 
     pub(in crate::proxy) fn put(&mut self, tables: &Arc<Tables>, target: Arc<Target>, ids: IdBlock) {

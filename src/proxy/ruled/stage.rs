@@ -231,11 +231,10 @@ impl Session {
         let found_rows = self.relay.found_rows();
         let is_told = self.tells_last(job, rows, &brought).await?;
         let last = brought.last.filter(|_| is_told).map_or(insert.last, LastId::Written);
-        let mut has_looked = !insert.hides_collisions();
         let (ours, payload, inserts, explicit, effects) = loop {
             let (tables, target) = self.target_now(&insert.target).await?;
             // The query may have taken long.
-            if !std::mem::replace(&mut has_looked, true) && tables.is_look_old(&target) {
+            if insert.hides_collisions() && tables.is_look_old(&target) {
                 self.supply(Command::Query, Need::Look(target)).await?;
                 continue;
             }
