@@ -5,9 +5,12 @@ import argparse
 import random
 import shutil
 import sys
+import tempfile
 import threading
 import time
 from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
 
 import events
 import swaps
@@ -70,7 +73,7 @@ def fleet_of(server, proxies, options, tally):
         make(session, server.kind, schema, schema.startswith("ruled"))
     session.close()
     fleet = Fleet(server, proxies, schemas[1], "\n".join(options.rule))
-    folder = run_folder()
+    folder, failed = run_folder(), tally.failed
     try:
         sides = [
             Side(server.kind, "native", schemas[0], server.port, [server.port] * proxies, False),
@@ -83,9 +86,20 @@ def fleet_of(server, proxies, options, tally):
         report(label, *(verdict.Verdict(side) for side in sides), tally)
         if any(process.poll() is not None for process in fleet.processes):
             tally.judge(f"{label}: the proxies run", [log[-300:] for log in fleet.logs()])
+        if tally.failed > failed:
+            print("    the proxies' logs: " + " ".join(keep_logs(fleet)))
     finally:
         fleet.close()
         drop_folder(folder)
+
+
+def keep_logs(fleet):
+    """They stay there."""
+    kept = Path(tempfile.mkdtemp(prefix="rowstamp-strangers."))
+    for number, log in enumerate(fleet.logs()):
+        path = kept / f"proxy{number}.log"
+        path.write_text(log)
+        yield str(path)
 
 
 def name_of(cause):
@@ -94,8 +108,14 @@ def name_of(cause):
     return (cause.kind, cause.via) if hasattr(cause, "kind") else ("explicit ids", "proxy")
 
 
+def hour(moment):
+    """As the proxies' logs have it."""
+    return datetime.fromtimestamp(time.time() - time.monotonic() + moment, UTC).strftime("%H:%M:%S.%f")[:-3]
+
+
 def tell(sent, cause=None):
-    text = f"{sent.table}: {sent.way}, {sent.form}, proxy {sent.proxy}: id {sent.met}, {'error 1062' if sent.error else f'{sent.affected} rows affected'}"
+    met = f"id {sent.met}, {'error 1062' if sent.error else f'{sent.affected} rows affected'}, {sent.answered - sent.sent:.1f} s until {hour(sent.answered)}"
+    text = f"{sent.table}: {sent.way}, {sent.form}, proxy {sent.proxy}: {met}"
     if cause is None:
         return text
     place = "the server" if getattr(cause, "via", "proxy") == "server" else f"proxy {cause.proxy}"
