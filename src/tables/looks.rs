@@ -20,7 +20,7 @@ use super::{DDL_LOCK_SECONDS, DDL_READ_MAX, FLOOR_DEADLINE, InForce, TableError,
 use crate::ids::range::block::IdBlock;
 use crate::ids::{Generator, TakeError};
 use crate::rewrite::plan::Lookup;
-use crate::rewrite::plan::target::Target;
+use crate::rewrite::plan::target::{Target, Unseen};
 use crate::rules::model::{Collide, ColumnShape, Explicit};
 use crate::schema::{HIGHEST_PER_QUERY, Highest, Schema, SchemaError};
 use crate::sql::statement::moves::IdNames;
@@ -34,6 +34,14 @@ const UNDER_WAY: Duration = Duration::from_secs(10);
 
 /// That the server numbers rows of a table is logged again after so long without one.
 const NATIVE_PAUSE: Duration = Duration::from_secs(2);
+
+/// A statement that hides collisions waits so long for the look at its table.
+const SEEN_WITHIN: Duration = Duration::from_secs(5);
+
+const LOCKED: &str = "the table is locked (LOCK TABLES or DDL)";
+
+/// That ids came into a table without its generator is logged once in this time.
+const OVERTAKEN_PAUSE: Duration = Duration::from_secs(1);
 
 /// How many statements sessions have sent that may give rows other ids.
 #[derive(Debug, Default)]
@@ -96,20 +104,34 @@ impl InForce {
         }
     }
 
-    /// Looks at a table before it gets an id, if that is due. `read`: its highest id, as the session has read it that has locked the table. Where
-    /// the table cannot be looked at in `limit`, ids are issued, and it is looked at again each second.
-    pub(crate) async fn look(&self, target: &Target, read: Option<&str>, limit: Duration) {
-        let wanted = self.backend.moves.seen();
+    /// Looks at a table before it gets an id, if that is due. `hides`: the statement that is to get the id would hide a collision.
+    /// `read`: the table's highest id, as the session has read it. After an error a statement that hides collisions must not get an
+    /// id. Others may: the server tells of the collision.
+    pub(crate) async fn look(
+        &self,
+        target: &Target,
+        hides: bool,
+        read: Option<&str>,
+        limit: Duration,
+    ) -> Result<(), Unseen> {
+        let (asked, wanted) = (Instant::now(), self.backend.moves.seen());
         let looks = &target.filled.looks;
         let of = self.backend.taken.of(&target.rule.generator);
         let _one_at_a_time = of.looking.lock().await;
         let now = self.now();
         // Another session's look may have been the one that is wanted.
-        if !(now.is_due(target, wanted) || now.is_look_old(target)) {
-            return;
+        if !(now.is_due(target, wanted) || hides && now.must_be_seen(target)) {
+            return Ok(());
         }
-        let moves = self.backend.moves.seen();
-        let looked = timeout(limit.min(DDL_READ_MAX), async {
+        if hides && of.is_away() && is_to_be_raised(target) {
+            return Err(Unseen { why: "the server numbers the table's rows".to_owned(), is_locked: false });
+        }
+        if let Some((_, unseen)) = looks.failed.lock().as_ref().filter(|(begun, _)| *begun >= asked) {
+            return Err(unseen.clone());
+        }
+        let (begun, moves) = (Instant::now(), self.backend.moves.seen());
+        let limit = if hides { SEEN_WITHIN } else { limit.min(DDL_READ_MAX) };
+        let looked = timeout(limit, async {
             if read.is_none() && is_to_be_raised(target) {
                 return now.raise(target).await;
             }
@@ -118,14 +140,21 @@ impl InForce {
             looks.done.fetch_max(due, Ordering::AcqRel);
             Ok(())
         });
-        match looked.await {
-            Ok(Ok(())) => note_success(target),
-            Ok(Err(error)) => note_failure(target, &error.for_client()),
-            Err(_) => note_failure(target, "this takes too long"),
-        }
-        // Also where it failed, and however long it took: the statement that waits for it does not ask for it again.
-        note_look(target);
+        let seen = match looked.await {
+            Ok(Ok(())) => {
+                note_success(target);
+                Ok(())
+            }
+            Ok(Err(error)) => note_failure(target, &error),
+            Err(_) => Err(note_timeout(target, limit)),
+        };
+        // Also where it failed: INSERTs that hide nothing do not wait for it again. The background looks again each second.
         looks.moves.fetch_max(moves, Ordering::AcqRel);
+        match &seen {
+            Ok(()) => note_look(target),
+            Err(unseen) => *looks.failed.lock() = Some((begun, unseen.clone())),
+        }
+        seen
     }
 
     /// Looks again at tables that could not be looked at, and raises the generators of those whose rows the server numbers.
@@ -145,7 +174,7 @@ impl InForce {
                 };
                 match looked {
                     Ok(()) => note_success(&target),
-                    Err(error) => note_failure(&target, &error.for_client()),
+                    Err(error) => drop(note_failure(&target, &error)),
                 }
             });
         }
@@ -198,12 +227,48 @@ fn note_success(target: &Target) {
     target.filled.looks.is_failing.store(false, Ordering::Relaxed);
 }
 
-/// The table is looked at again each second, and its ids are issued meanwhile. One line a failure, however long it lasts.
-fn note_failure(target: &Target, error: &str) {
+/// One line a second for each table at most.
+fn note_overtaken(target: &Target, highest: u64) {
+    target.filled.note_overtaken();
+    let mut told = target.filled.looks.told.lock();
+    if told.is_none_or(|told| told.elapsed() >= OVERTAKEN_PAUSE) {
+        *told = Some(Instant::now());
+        tracing::info!(
+            table = name_of(target), generator = %target.rule.generator, highest,
+            "ids came into the table without the generator; the generator continues above the table's ids"
+        );
+    }
+}
+
+/// `Ok`: the server will not answer otherwise. It will tell the statement the same, or the control account lacks a right.
+fn note_failure(target: &Target, error: &TableError) -> Result<(), Unseen> {
+    warn_of_failure(target, error);
+    let (why, is_locked) = match error {
+        TableError::Schema(SchemaError::Locked { .. }) => (LOCKED.to_owned(), true),
+        TableError::Schema(error) if error.waits_for_lock() => (LOCKED.to_owned(), true),
+        TableError::Schema(SchemaError::Query(mysql_async::Error::Server(_))) => {
+            let looks = &target.filled.looks;
+            looks.done.fetch_max(looks.due.load(Ordering::Acquire), Ordering::AcqRel);
+            return Ok(());
+        }
+        TableError::Schema(_) => ("the server did not answer the control account".to_owned(), false),
+        error => (error.for_client(), false),
+    };
+    Err(Unseen { why, is_locked })
+}
+
+fn note_timeout(target: &Target, limit: Duration) -> Unseen {
+    let why = format!("the server did not answer the control account within {limit:?}");
+    warn_of_failure(target, &why);
+    Unseen { why, is_locked: false }
+}
+
+/// One line a failure, however long it lasts.
+fn warn_of_failure(target: &Target, error: &dyn std::fmt::Display) {
     if !target.filled.looks.is_failing.swap(true, Ordering::Relaxed) {
         tracing::warn!(
-            table = name_of(target), generator = %target.rule.generator, error,
-            "the generator cannot continue above the table's ids yet, so INSERTs may get error 1062; Rowstamp tries again each second"
+            table = name_of(target), generator = %target.rule.generator, %error,
+            "Rowstamp cannot read the table's highest id, or not raise the generator above it, so INSERTs may get error 1062; it tries again each second"
         );
     }
 }
@@ -221,14 +286,15 @@ impl Tables {
             || looks.moves.load(Ordering::Acquire) < moves && self.id_column_to_look_at(target).is_some()
     }
 
-    /// Whether the table was not looked at lately, so that ids of others may be in it by now.
-    pub(crate) fn is_look_old(&self, target: &Target) -> bool {
+    /// Whether a statement that hides collisions has to wait for a look: ids of others may be in the table by now.
+    pub(crate) fn must_be_seen(&self, target: &Target) -> bool {
         // The process that issues the ids in this one's stead looks itself.
         if self.backend.successor.is_some() {
             return false;
         }
-        let looked_at = *target.filled.looks.looked_at.lock();
-        looked_at.is_none_or(|at| at.elapsed() > LOOK_AGE_MAX) && self.id_column_to_look_at(target).is_some()
+        let looks = &target.filled.looks;
+        let is_old = looks.looked_at.lock().is_none_or(|at| at.elapsed() > LOOK_AGE_MAX);
+        (is_old || is_to_be_raised(target)) && self.id_column_to_look_at(target).is_some()
     }
 
     /// The id's column, of a table whose generator follows its ids.
@@ -298,10 +364,7 @@ impl Tables {
             (None, None) => false,
         };
         if came_past {
-            tracing::info!(
-                table = name_of(target), generator = %name, highest,
-                "ids came into the table without the generator; the generator continues above the table's highest id"
-            );
+            note_overtaken(target, highest);
         }
         Ok(())
     }
@@ -315,7 +378,7 @@ impl Tables {
         let Some(highest) = highest else { return Ok(()) };
         *looks.above.lock() = Some((highest, Instant::now()));
         self.backend.taken.of(&target.rule.generator).set_away(false);
-        tracing::info!(table = name_of(target), generator = %target.rule.generator, highest, "the generator continues above the table's ids");
+        note_overtaken(target, highest);
         Ok(())
     }
 
@@ -391,10 +454,7 @@ impl Tables {
 
     /// The tables that took ids since this was asked last.
     fn used(&self) -> Vec<(Arc<Target>, ColumnShape)> {
-        let is_used = |target: &Arc<Target>| {
-            let (statements, _) = target.filled.get();
-            target.filled.looks.statements.swap(statements, Ordering::Relaxed) != statements
-        };
+        let is_used = |target: &Arc<Target>| target.filled.looks.is_used.swap(false, Ordering::Relaxed);
         let with_column =
             |target: Arc<Target>| self.id_column_to_look_at(&target).map(|column| (target, column));
         self.targets().filter(is_used).filter_map(with_column).collect()

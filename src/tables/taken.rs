@@ -113,9 +113,10 @@ impl Taken {
     /// Of a table.
     pub fn filled(&self, schema: &str, table: &str) -> Arc<Filled> {
         let mut tables = self.by_table.lock();
-        let mut name = TableName::new(schema, table);
+        let name = TableName::new(schema, table);
         if tables.len() >= TABLES_MAX && !tables.contains_key(&name) {
-            name = TableName::new(OTHERS, OTHERS);
+            let others = tables.entry(TableName::new(OTHERS, OTHERS)).or_default();
+            return Arc::new(others.of_another());
         }
         Arc::clone(tables.entry(name).or_default())
     }
@@ -233,6 +234,8 @@ impl OfGenerator {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::Ordering;
+
     use super::{Failing, OTHERS, TABLES_MAX, Taken};
     use crate::ids::TakeError;
     use crate::rules::model::GeneratorName;
@@ -253,6 +256,9 @@ mod tests {
             taken.filled("s", &format!("t{n}")).note(2);
         }
         taken.filled("s", "t7").note(2);
+        let [one, other] = [TABLES_MAX, TABLES_MAX + 1].map(|n| taken.filled("s", &format!("t{n}")));
+        one.looks.due.store(1, Ordering::Relaxed);
+        assert_eq!(other.looks.due.load(Ordering::Relaxed), 0, "each is looked at for itself");
         let tables = taken.filled_tables();
         assert_eq!(tables.len(), TABLES_MAX + 1);
         let count = |schema: &str, table: &str| {

@@ -260,9 +260,42 @@ fn a_table_that_cannot_be_looked_at() {
         );
         rig.wait_until("the DDL waits", || rows(&mut direct, &waits) == "1");
         let stored = affected(&mut client, "REPLACE INTO o (k) VALUES (2)");
-        // 1467: the columns could not be read for 5 s either, as the control account waits for the same lock.
+        // 1467: the columns could not be read for 5 s, as the control account waits for the same lock.
         assert!(matches!(stored, Ok(1) | Err(1467)), "{} {auto}: {stored:?} {}", rig.name(), rig.proxy.log());
         client.run("COMMIT");
+    });
+}
+
+/// As a dump that is loaded past the proxy. The statements wait for the lock, and then for the rows that came under it.
+#[test]
+fn what_comes_under_another_clients_lock() {
+    each_table("moved_locked", |rig, auto| {
+        let [mut loading, mut direct] = [rig.direct(), rig.direct()];
+        loading.run("LOCK TABLES o WRITE");
+        let mut clients: Vec<Client> = (0..3).map(|_| rig.client()).collect();
+        let ways = [
+            "REPLACE INTO o (k) VALUES (1)",
+            "INSERT IGNORE INTO o (k) VALUES (2)",
+            "INSERT INTO o (k) VALUES (3)",
+        ];
+        for (client, way) in clients.iter_mut().zip(ways) {
+            client.send_query(way.as_bytes()).unwrap();
+        }
+        let waits = "SELECT COUNT(*) FROM information_schema.processlist WHERE state LIKE 'Waiting for%' AND user = SUBSTRING_INDEX(USER(), '@', 1)";
+        rig.wait_until("the clients wait", || rows(&mut direct, waits) == "3");
+        // The session cannot read the highest id without changing what this statement reads.
+        let refused = rig.client().query("REPLACE INTO o (k) VALUES (ROW_COUNT())").unwrap();
+        let Some(Outcome::Err(refused)) = refused.last() else { panic!("{refused:?}") };
+        assert!(refused.code == 1467 && refused.message.contains("the table is locked"), "{refused:?}");
+        loading.run("INSERT INTO o (id, k) VALUES (3, 13), (2, 12), (1, 11)");
+        loading.run("UNLOCK TABLES");
+        for client in &mut clients {
+            let stored = client.read_outcomes(false).unwrap();
+            let is_stored = matches!(stored.last(), Some(Outcome::Ok(ok)) if ok.affected_rows == 1);
+            assert!(is_stored, "{} {auto}: {stored:?} {}", rig.name(), rig.proxy.log());
+        }
+        let keys = rows(&mut direct, "SELECT GROUP_CONCAT(k ORDER BY k) FROM o");
+        assert_eq!(keys, "1,2,3,11,12,13", "{} {auto}: {}", rig.name(), rig.proxy.log());
     });
 }
 

@@ -129,6 +129,8 @@ pub(in crate::proxy) struct Supplied {
     pub(in crate::proxy) has_read_again: bool,
     /// Tables whose columns were read again for their age.
     read_for_age: Vec<TableName>,
+    /// One of its statements hides collisions: none gets an id of a table that cannot be looked at.
+    pub(in crate::proxy) hides_collisions: bool,
     /// Ids that were waited for, or were at hand while others were waited for. Only the rules that
     /// they were taken under may use them. What is left is not issued.
     ids: Vec<(Arc<Tables>, Arc<Target>, IdBlock)>,
@@ -169,11 +171,11 @@ impl Supplied {
         tables: &Tables,
         mut inserts: impl Iterator<Item = &'a InsertPlan> + Clone,
     ) -> Option<Need> {
-        let hides = |insert: &&InsertPlan| {
-            insert.hides_collisions() && insert.may_take_ids() && tables.is_look_old(&insert.target)
-        };
-        if let Some(insert) = inserts.clone().find(hides) {
-            return Some(Need::Look(Arc::clone(&insert.target)));
+        for insert in inserts.clone().filter(|insert| insert.hides_collisions() && insert.may_take_ids()) {
+            self.hides_collisions = true;
+            if tables.must_be_seen(&insert.target) && self.without_ids.is_none() {
+                return Some(Need::Look(Arc::clone(&insert.target)));
+            }
         }
         // Of one that names no columns, its table's. Once for each table: where it cannot be read, what is known has to do.
         let insert = inserts.find(|insert| insert.lists_none && tables.may_be_outdated(&insert.target))?;

@@ -234,7 +234,11 @@ impl Session {
         let (ours, payload, inserts, explicit, effects) = loop {
             let (tables, target) = self.target_now(&insert.target).await?;
             // The query may have taken long.
-            if insert.hides_collisions() && tables.is_look_old(&target) {
+            self.supplied.hides_collisions = insert.hides_collisions();
+            if insert.hides_collisions()
+                && tables.must_be_seen(&target)
+                && self.supplied.without_ids.is_none()
+            {
                 self.supply(Command::Query, Need::Look(target)).await?;
                 continue;
             }

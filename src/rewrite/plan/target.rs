@@ -1,7 +1,7 @@
 //! The table that a statement inserts into.
 
 use std::fmt::Display;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -17,8 +17,15 @@ use crate::rules::model::{
 /// the same.
 #[derive(Debug, Default)]
 pub struct Filled {
-    counters: OnceLock<Box<[Counter; 2]>>,
+    counted: Arc<Counted>,
     pub looks: Looks,
+}
+
+#[derive(Debug, Default)]
+struct Counted {
+    /// Statements and ids. Two kilobytes: not for tables that nobody inserts into.
+    taken: OnceLock<Box<[Counter; 2]>>,
+    overtaken: AtomicU64,
 }
 
 /// The looks at the table's highest id (`tables/looks`).
@@ -26,15 +33,19 @@ pub struct Filled {
 pub struct Looks {
     /// How many statements had been seen that may give rows other ids, before the last look.
     pub moves: AtomicU64,
-    /// How many statements had taken ids for the table by then.
-    pub statements: AtomicU64,
+    /// Whether statements have taken ids for the table since the background looked at it.
+    pub is_used: AtomicBool,
     pub looked_at: Mutex<Option<Instant>>,
     /// How often an id has collided, or the server has numbered rows, and a generator could not be raised: each time it is to be raised above the table's ids.
     pub due: AtomicU64,
     /// How often it had been so before the generator was raised last.
     pub done: AtomicU64,
-    /// The last try to raise it failed: ids are issued meanwhile.
+    /// When it was logged last that ids came into the table without the generator.
+    pub told: Mutex<Option<Instant>>,
+    /// The last look failed: statements that hide no collision get ids meanwhile.
     pub is_failing: AtomicBool,
+    /// The last look that failed: when it began, and why.
+    pub failed: Mutex<Option<(Instant, Unseen)>>,
     /// The generator was raised above this id, and when.
     pub above: Mutex<Option<(u64, Instant)>>,
     /// When the server numbered rows last.
@@ -43,18 +54,42 @@ pub struct Looks {
     pub has_index: Mutex<Option<bool>>,
 }
 
+/// Why the highest id of a table is not known, for the client whose statement needs it.
+#[derive(Debug, Clone)]
+pub struct Unseen {
+    pub why: String,
+    /// A session that waits for the lock, or whose transaction uses the table, can read the id.
+    pub is_locked: bool,
+}
+
 impl Filled {
     /// A statement that took so many ids.
     pub fn note(&self, ids: u64) {
-        // Two kilobytes each: not for tables that nobody inserts into.
-        let [statements, taken] = &**self.counters.get_or_init(Box::default);
+        let [statements, taken] = &**self.counted.taken.get_or_init(Box::default);
         statements.add(1);
         taken.add(ids);
+        if !self.looks.is_used.load(Ordering::Relaxed) {
+            self.looks.is_used.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// How often ids came into the table without the generator, and it was raised above them.
+    pub fn overtaken(&self) -> u64 {
+        self.counted.overtaken.load(Ordering::Relaxed)
+    }
+
+    pub fn note_overtaken(&self) {
+        self.counted.overtaken.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Of another table, which counts as this one.
+    pub fn of_another(&self) -> Filled {
+        Filled { counted: Arc::clone(&self.counted), looks: Looks::default() }
     }
 
     /// Statements and ids.
     pub fn get(&self) -> (u64, u64) {
-        self.counters.get().map_or((0, 0), |counters| {
+        self.counted.taken.get().map_or((0, 0), |counters| {
             let [statements, ids] = &**counters;
             (statements.get(), ids.get())
         })
