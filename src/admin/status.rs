@@ -16,7 +16,7 @@ use super::desk::{
 use super::metrics::{
     ANSWER_TIME, BYTES, Family, ID_WAIT, LOGINS_REFUSED, RELOAD_GOOD, RELOAD_TIME, REWRITE_TIME, SERVER_TIME,
     SESSIONS_LIMIT, SESSIONS_OPENED, SESSIONS_REFUSED, STATEMENTS, STATEMENTS_REFUSED, STORE_FAILURES,
-    STORE_TIME, TABLE_IDS, TABLE_STATEMENTS,
+    STORE_TIME, TABLE_IDS, TABLE_OVERTAKEN, TABLE_STATEMENTS,
 };
 
 pub const FORMAT: u32 = 1;
@@ -140,6 +140,9 @@ pub struct TableStatus {
     /// That took ids.
     pub statements: Counted,
     pub ids: Counted,
+    /// Times that ids of other writers were found in it, and its generator was raised above them.
+    #[serde(default)]
+    pub overtaken: Counted,
 }
 
 /// A server of `backend.address`.
@@ -345,10 +348,12 @@ impl<'a> Counts<'a> {
 
     fn tables(&self) -> BTreeMap<String, TableStatus> {
         let mut ids = self.by_label(&TABLE_IDS);
+        let mut overtaken = self.by_label(&TABLE_OVERTAKEN);
         let statements = self.by_label(&TABLE_STATEMENTS).into_iter();
         let table = |(name, statements): (String, Counted)| {
             let ids = ids.remove(&name).unwrap_or_default();
-            (name, TableStatus { statements, ids })
+            let overtaken = overtaken.remove(&name).unwrap_or_default();
+            (name, TableStatus { statements, ids, overtaken })
         };
         statements.map(table).collect()
     }

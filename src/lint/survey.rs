@@ -9,7 +9,7 @@ use crate::ids::sequence::Seed;
 use crate::lint::store_facts::StoreFacts;
 use crate::rules::RuleSet;
 use crate::rules::column::Meant;
-use crate::rules::model::{GeneratorKind, GeneratorName, GeneratorSpec, Rule};
+use crate::rules::model::{Collide, Explicit, GeneratorKind, GeneratorName, GeneratorSpec, Rule};
 use crate::schema::facts::{ColumnFacts, Facts, Highest, TableFacts};
 use crate::sql::name::{quoted, same_column};
 use crate::table_name::{FoldedName, NameCase};
@@ -106,6 +106,12 @@ impl Live<'_> {
             Highest::Id(id) => Some(id),
             Highest::Unread(_) | Highest::Denied(_) => None,
         }
+    }
+
+    /// Whether a proxy raises its generator above ids of others that it finds in the table.
+    pub(super) fn follows_table(&self) -> bool {
+        let is_sequence = matches!(self.spec.kind, GeneratorKind::Sequence(_));
+        is_sequence && self.rule.collide == Collide::Raise && self.rule.explicit != Explicit::Keep
     }
 
     /// The table and its rule.

@@ -49,7 +49,7 @@ fn status(port: u16) -> Option<Value> {
 }
 
 #[track_caller]
-fn wait_for(what: &str, is_so: impl Fn() -> bool) {
+fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
     wait_until(|| what.to_owned(), is_so);
 }
 
@@ -395,5 +395,25 @@ fn what_was_done_and_where() {
         assert_eq!(status["tables"]["http_where.t"]["ids"]["total"], 3.0, "{name}: {status}");
         assert_eq!(status["backends"][0]["up"], true, "{name}: {status}");
         assert!(status["latency"]["count"].as_u64().unwrap() >= 4, "{name}: {status}");
+    });
+}
+
+/// By a client that does not use the proxy.
+#[test]
+fn tables_that_others_write_to() {
+    each("http_others", |rig, port| {
+        let (mut client, mut direct) = (rig.client(), rig.direct());
+        client.run("INSERT INTO t(a) VALUES (1)");
+        let overtaken = || status(port).unwrap()["tables"]["http_others.t"]["overtaken"]["total"].as_f64();
+        assert_eq!(overtaken(), Some(0.0), "{}", rig.name());
+        direct.run("INSERT INTO t(id, a) VALUES (20000, 2)");
+        let mut keys = 3..;
+        wait_for("others are seen", || {
+            client.run(format!("INSERT INTO t(a) VALUES ({})", keys.next().unwrap()));
+            overtaken() > Some(0.0)
+        });
+        let series = "rowstamp_table_overtaken_total{table=\"http_others.t\"}";
+        let (_, text) = get(port, "/metrics").unwrap();
+        assert!(samples(&text).get(series).is_some_and(|count| *count >= 1.0), "{}: {text}", rig.name());
     });
 }

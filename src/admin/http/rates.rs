@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use crate::admin::desk::Metric;
-use crate::admin::metrics::{BYTES, STATEMENTS, STATEMENTS_REFUSED, TABLE_IDS, TABLE_STATEMENTS};
+use crate::admin::metrics::{
+    BYTES, STATEMENTS, STATEMENTS_REFUSED, TABLE_IDS, TABLE_OVERTAKEN, TABLE_STATEMENTS,
+};
 use crate::admin::status::Rates;
 
 pub(super) const LOOK_INTERVAL: Duration = Duration::from_secs(1);
@@ -27,6 +29,7 @@ impl Looks {
             BYTES.name(),
             TABLE_STATEMENTS.name(),
             TABLE_IDS.name(),
+            TABLE_OVERTAKEN.name(),
         ];
         let samples = metrics
             .iter()

@@ -11,9 +11,11 @@ export function showTables(status) {
     [each.address, each.primary ? "primary" : "", yes(each.up), yes(each.read_only), count(each.connect_errors), each.last_error ?? ""]));
 
   const filled = Object.entries(status.tables);
-  filled.sort(([, a], [, b]) => b.ids.per_second - a.ids.per_second || b.ids.total - a.ids.total);
-  table("#tables", filled.slice(0, 20).map(([name, each]) => [name, rate(each.statements.per_second), rate(each.ids.per_second), count(each.ids.total)]));
-  say($("#more-tables"), filled.length > 20 ? `The 20 busiest of ${count(filled.length)} tables.` : filled.length ? "" : "No table got ids since the start.");
+  filled.sort(([, a], [, b]) => b.overtaken.per_second - a.overtaken.per_second || b.ids.per_second - a.ids.per_second || b.ids.total - a.ids.total);
+  const overtaken = (each) => (each.overtaken.total ? count(each.overtaken.total) : "");
+  table("#tables", filled.slice(0, 20).map(([name, each]) => [name, rate(each.statements.per_second), rate(each.ids.per_second), count(each.ids.total), overtaken(each)]));
+  $("#overtaken").hidden = !filled.some(([, each]) => each.overtaken.total);
+  say($("#more-tables"), filled.length > 20 ? `20 of ${count(filled.length)} tables: those that are overtaken, and the busiest.` : filled.length ? "" : "No table got ids since the start.");
 
   table("#clients", status.clients.map((each) => [each.user, each.host || "(socket)", count(each.sessions), count(each.busy), count(each.statements)]));
   $("#no-clients").hidden = status.clients.length > 0;

@@ -13,7 +13,7 @@ pub(in crate::lint) fn judge(survey: &Survey<'_>, found: &mut Vec<Finding>) {
     // While a rule is off the counter is all there is.
     for (live, column) in survey.columns().filter(|(live, _)| live.rule.mode != Mode::Off) {
         if column.shape.auto_increment {
-            found.push(kept(live, column));
+            found.push(kept(survey, live, column));
             if let GeneratorKind::Sequence(sequence) = &live.spec.kind {
                 found.extend(interleaved(live, column, sequence, server));
             }
@@ -26,9 +26,22 @@ pub(in crate::lint) fn judge(survey: &Survey<'_>, found: &mut Vec<Finding>) {
     }
 }
 
-fn kept(live: &Live<'_>, column: &ColumnFacts) -> Finding {
+fn kept(survey: &Survey<'_>, live: &Live<'_>, column: &ColumnFacts) -> Finding {
+    let above = survey.bound(live).zip(live.highest()).filter(|(bound, highest)| highest >= bound);
+    let others = above.map_or(String::new(), |(bound, highest)| {
+        format!(
+            " Other clients do insert: the table holds ids up to {highest}, and the bound of {} is {bound}.",
+            live.spec.name
+        )
+    });
+    let then = if live.follows_table() {
+        "the generator continues above it within a second, and an INSERT through Rowstamp that gets the same id before that fails with error 1062 \
+         or is sent again"
+    } else {
+        "INSERTs through Rowstamp that get the same id fail with error 1062"
+    };
     let why = format!(
-        "{} is still AUTO_INCREMENT: a direct INSERT (not through Rowstamp) takes its id from the counter, and INSERTs through Rowstamp then fail with error 1062",
+        "{} is still AUTO_INCREMENT: a direct INSERT (not through Rowstamp) takes its id from the counter; {then}.{others}",
         column.shape.name
     );
     let page = crate::book::page!("migrate");

@@ -82,11 +82,19 @@ fn of_sequence(
         let remedy = format!("write explicit = \"advance\" or \"reject\", and {raise}");
         return Some(Finding::warning(Code::KeepAboveBound, place, why, remedy));
     }
-    let why = format!(
-        "the bound of {name} is {bound}, but the table holds ids up to {highest}: there are direct INSERTs (not through \
-         Rowstamp), or the AUTO_INCREMENT counter is ahead"
-    );
-    let remedy = format!("{raise}; a start of the proxy raises the bound too");
+    let way = if column.shape.auto_increment {
+        "other clients insert into it by AUTO_INCREMENT, or the counter is ahead"
+    } else {
+        "other clients write ids into it, or another table has taken its name"
+    };
+    let why = format!("the bound of {name} is {bound}, but the table holds ids up to {highest}: {way}");
+    let at_next = if live.follows_table() {
+        "a proxy raises the bound when the table is used next, and"
+    } else {
+        "a proxy raises the bound"
+    };
+    let remedy =
+        format!("let all clients that insert connect to Rowstamp; {raise}; {at_next} when it starts");
     Some(Finding::warning(Code::RowsAboveBound, place, why, remedy))
 }
 

@@ -6,11 +6,13 @@ use crate::admin::metrics::{
     self as catalogue, ANSWER_TIME, AUDIT_LOST, BYTES, CLOCK_DRIFT, EXPLICIT_IDS_NOT_FOLLOWED, ID_COLLISIONS,
     ID_WAIT, LOGINS_REFUSED, NATIVE, NO_ID_GIVEN, RELOAD_GOOD, RELOAD_TIME, RELOADS, REWRITE_TIME, RULES,
     SECOND_OPINIONS, SERVER_TIME, SESSIONS, SESSIONS_LIMIT, SESSIONS_OPENED, SESSIONS_REFUSED, SHADOW,
-    STATEMENTS, STATEMENTS_REFUSED, STORE_FAILURES, STORE_TIME, TABLE_IDS, TABLE_STATEMENTS, number,
+    STATEMENTS, STATEMENTS_REFUSED, STORE_FAILURES, STORE_TIME, TABLE_IDS, TABLE_OVERTAKEN, TABLE_STATEMENTS,
+    number,
 };
 use crate::admin::{Desk, Metric, Timing};
 use crate::ids::Generator;
 use crate::meter::Timed;
+use crate::rewrite::plan::target::Filled;
 use crate::serve::operator::{Parts, ProxyDesk, process};
 use crate::sessions::{Count, Login, Sessions};
 use crate::tables::shadow::counts::ShadowCount;
@@ -138,13 +140,17 @@ fn of_limits(parts: &Parts) -> Metric {
 }
 
 /// Of tables that something was inserted into.
-fn of_tables(parts: &Parts) -> [Metric; 2] {
-    let tables: Vec<_> = parts.tables.taken().filled_tables();
-    let tables: Vec<_> = tables.iter().map(|(name, filled)| (name.to_string(), filled.get())).collect();
-    let each = |value: fn(&(u64, u64)) -> u64| {
-        tables.iter().map(move |(name, counted)| ([name.as_str()], number(value(counted))))
+fn of_tables(parts: &Parts) -> [Metric; 3] {
+    let tables = parts.tables.taken().filled_tables();
+    let tables: Vec<_> = tables.iter().map(|(name, filled)| (name.to_string(), filled)).collect();
+    let each = |value: fn(&Filled) -> u64| {
+        tables.iter().map(move |(name, filled)| ([name.as_str()], number(value(filled))))
     };
-    [TABLE_STATEMENTS.of(each(|counted| counted.0)), TABLE_IDS.of(each(|counted| counted.1))]
+    [
+        TABLE_STATEMENTS.of(each(|filled| filled.get().0)),
+        TABLE_IDS.of(each(|filled| filled.get().1)),
+        TABLE_OVERTAKEN.of(each(Filled::overtaken).filter(has_happened)),
+    ]
 }
 
 fn of_shadow(parts: &Parts) -> Metric {
