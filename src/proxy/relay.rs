@@ -26,6 +26,7 @@ use crate::mysql::attributes;
 use crate::mysql::capabilities::Capabilities;
 use crate::mysql::command::{Command, Reply};
 use crate::mysql::error::Refusal;
+use crate::mysql::ok::status;
 use crate::mysql::packet::{HEADER_BYTES, packets_of, payload_of, put_packets};
 use crate::mysql::reader::Malformed;
 use crate::mysql::response::{Follower, Forms, PrepareOk};
@@ -299,8 +300,8 @@ impl Relay {
             self.statements.prepare_drawing(prepares.clone());
         }
         if matches!(reply, Reply::Query | Reply::Prepare) {
-            self.here.count(Count::Statements, 1);
-            self.here.count(Count::Rewritten, u64::from(note.has_inserts() || has_drawn));
+            let is_new = self.count_statement();
+            self.here.count(Count::Rewritten, u64::from(is_new && (note.has_inserts() || has_drawn)));
         }
         let follower = Follower::new(reply, self.forms);
         self.owes_last = follower.is_some();
@@ -415,8 +416,15 @@ impl Relay {
         self.outstanding.push(Outstanding::Answer(err_packet(refusal, packets)));
     }
 
-    fn count_refused(&self, refusal: &Refusal) {
-        self.here.count(Count::Statements, 1);
+    /// Unless it is sent again: the client has sent it once.
+    fn count_statement(&mut self) -> bool {
+        let is_new = self.again.is_new();
+        self.here.count(Count::Statements, u64::from(is_new));
+        is_new
+    }
+
+    fn count_refused(&mut self, refusal: &Refusal) {
+        self.count_statement();
         let why = match refusal {
             Refusal::Statement(_) => Count::Unsupported,
             Refusal::NoId(_) => Count::NoId,
@@ -431,7 +439,7 @@ impl Relay {
     /// [`Relay::answer`] with the server's error, of an earlier command of ours.
     pub(super) fn answer_with(&mut self, payload: &[u8], packets: usize) {
         self.session.forget_failure();
-        self.here.count(Count::Statements, 1);
+        self.count_statement();
         self.part_failed();
         let mut packet = Vec::new();
         put_packets(&mut packet, number_after(packets), payload);
@@ -440,7 +448,7 @@ impl Relay {
 
     /// The same with a result, whose payloads are short.
     pub(super) fn answer_with_table(&mut self, payloads: &[Vec<u8>], packets: usize) {
-        self.here.count(Count::Statements, 1);
+        self.count_statement();
         let mut all = Vec::new();
         for (nr, payload) in (number_after(packets)..=u8::MAX).chain((0..=u8::MAX).cycle()).zip(payloads) {
             put_packets(&mut all, nr, payload);
@@ -458,7 +466,7 @@ impl Relay {
             && self.up.window().is_empty()
             && self.up.is_clear()
             && self.down.is_clear()
-            && !self.session.in_transaction()
+            && !self.session.has_status(status::IN_TRANS)
     }
 }
 

@@ -22,12 +22,20 @@ pub(in crate::proxy) struct Again {
     times: u8,
     /// The statement that arrives next is one that is sent again.
     is_due: bool,
+    /// The present statement is one.
+    is_repeated: bool,
 }
 
 impl Again {
     /// A command of the client's is there.
     pub(in crate::proxy) fn begin(&mut self) {
-        self.times = if std::mem::take(&mut self.is_due) { self.times } else { 0 };
+        self.is_repeated = std::mem::take(&mut self.is_due);
+        self.times = if self.is_repeated { self.times } else { 0 };
+    }
+
+    /// Whether the statement that is counted now was not counted before.
+    pub(in crate::proxy) fn is_new(&mut self) -> bool {
+        !std::mem::take(&mut self.is_repeated)
     }
 }
 
