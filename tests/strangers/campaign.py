@@ -87,19 +87,24 @@ def fleet_of(server, proxies, options, tally):
         if any(process.poll() is not None for process in fleet.processes):
             tally.judge(f"{label}: the proxies run", [log[-300:] for log in fleet.logs()])
         if tally.failed > failed:
-            print("    the proxies' logs: " + " ".join(keep_logs(fleet)))
+            print("    kept: " + " ".join(keep_logs(fleet, sides)))
     finally:
         fleet.close()
         drop_folder(folder)
 
 
-def keep_logs(fleet):
-    """They stay there."""
+def keep_logs(fleet, sides):
+    """The proxies' logs, and what the server waited for. They stay there."""
     kept = Path(tempfile.mkdtemp(prefix="rowstamp-strangers."))
     for number, log in enumerate(fleet.logs()):
         path = kept / f"proxy{number}.log"
         path.write_text(log)
         yield str(path)
+    for side in sides:
+        for number, text in enumerate(side.locks):
+            path = kept / f"locks.{side.name}.{number}"
+            path.write_text(text)
+            yield str(path)
 
 
 def name_of(cause):

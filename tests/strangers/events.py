@@ -186,6 +186,8 @@ def live(side, table, seed, only):
             try_all(side, event, trials, of_event)
         except (Failed, OSError, swaps.Stuck) as error:
             event.error = event.error or f"{type(error).__name__}: {error}"
+            if isinstance(error, TimeoutError):
+                side.note_locks()
         finally:
             event.ended = min(event.ended, now())
             side.held.discard(table)

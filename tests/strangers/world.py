@@ -111,6 +111,8 @@ class Side:
         self.held = set()
         # Where a row that was written under a name may be by now.
         self.homes = {name: {name} for name in names(kind)}
+        # What the server waited for when statements were not answered.
+        self.locks = []
         # (name, until): rows that were sent before are gone rightly.
         self.wiped = []
         # (name, from, until): the table had triggers of a tool.
@@ -122,6 +124,17 @@ class Side:
 
     def through(self, proxy):
         return Session(self.ports[proxy % len(self.ports)], self.schema)
+
+    def note_locks(self):
+        """What the server waits for, at a statement that was not answered in time."""
+        direct = self.direct()
+        status = direct.ask("SHOW ENGINE INNODB STATUS").rows or []
+        processes = direct.ask("SHOW FULL PROCESSLIST").rows or []
+        direct.close()
+        rows = [*processes, *status]
+        text = "\n".join(" ".join((column or b"NULL").decode(errors="replace") for column in row) for row in rows)
+        with self.lock:
+            self.locks.append(text)
 
     def key(self):
         with self.lock:

@@ -10,6 +10,8 @@ WRITERS = 4
 PAUSE = 0.004
 # Those that meet the row of an id without an error. Their key k is new each time, so natively they do nothing but insert.
 QUIET = "replace", "ignore", "odku"
+# Events that take all rows out of their table.
+TAKES_ROWS = "truncate", "exchange"
 WAYS = [*QUIET, "one", "one", "several", "explicit", "explicit_hex", "explicit_ignore"]
 
 
@@ -49,6 +51,8 @@ class Writer:
             self.session = self.session or side.through(self.proxy)
             self._note(sent, self.session.send(form, sql, values))
         except OSError as error:
+            if isinstance(error, TimeoutError):
+                side.note_locks()
             sent.broke, self.session = f"{type(error).__name__}: {error}", None
         sent.answered = sent.answered or now()
         return sent
@@ -99,6 +103,7 @@ def is_sent_again(side, sent):
     if sent.way != "one" or sent.form == "sql" or sent.table.startswith("noted"):
         return False
     # The row that it met may be gone before the proxy looks at its id.
-    if any(table == sent.table and sent.sent < at < sent.answered + 1 for table, at in side.wiped):
+    takes = [event for event in side.events[sent.table] if event.kind in TAKES_ROWS and event.begun]
+    if any(event.begun < sent.answered + 1 and sent.sent < event.ended for event in takes):
         return False
     return not any(table == sent.table and begun < sent.answered and sent.sent < ended for table, begun, ended in side.triggered)
