@@ -9,7 +9,8 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 
 use self::generators::Generators;
-use self::looks::{Moves, Names};
+use self::looks::Moves;
+use self::looks::names::Names;
 use self::lookup::{Ddl, Drawn, Known};
 use self::shadow::Shadows;
 use crate::ids::bindings::bind;
@@ -262,9 +263,14 @@ impl Tables {
         })
     }
 
-    /// The query with which a session that has locked the table reads its highest id. `None`: it need not be read, or the
+    /// The query with which a session reads the highest id of a table that is locked; those above `reach` do not count. `None`: it need not be read, or the
     /// session may not see the true value (a view, a masked column).
-    pub(crate) async fn highest_query(&self, schema: &str, table: &str) -> Option<String> {
+    pub(crate) async fn highest_query(
+        &self,
+        schema: &str,
+        table: &str,
+        reach: Option<u64>,
+    ) -> Option<String> {
         let live = self.live_table(schema, table).await.ok()??;
         let rule = self.rules.acting(self.backend.case, schema, table).ok().flatten()?;
         let Lookup::Ruled(target) = self.meaning(&rule, table, Some(Arc::new(live.shape))) else {
@@ -273,7 +279,7 @@ impl Tables {
         let (_, id_max) = self.asked_for_ids(&target.rule)?;
         // Who reads a masked column may get another value.
         let column = target.id_shape().filter(|column| live.kind == TableKind::Base && !column.masked)?;
-        Some(schema::highest_query(&target.rule.schema, table, column, id_max))
+        Some(schema::highest_query(&target.rule.schema, table, column, id_max.or(reach)))
     }
 
     /// Who tells the ids in the rule's tables, and the highest that counts.

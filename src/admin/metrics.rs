@@ -290,7 +290,7 @@ catalogue! {
     SERVER_TIME: Histogram<0> "rowstamp_command_server_seconds" in Seconds by [], "The server's share of rowstamp_command_seconds: from sending the command to the server to the end of the answer.";
     TABLE_STATEMENTS: Counter<1> "rowstamp_table_statements" in Count by [TABLE], "Statements that took ids, by table.";
     TABLE_IDS: Counter<1> "rowstamp_table_ids" in Count by [TABLE], "Ids that statements took, by table.";
-    TABLE_OVERTAKEN: Counter<1> "rowstamp_table_overtaken" in Count by [TABLE], "How often ids of other writers were found in the table, and its generator continued above them.";
+    TABLE_OVERTAKEN: Counter<1> "rowstamp_table_overtaken" in Count by [TABLE], "How often ids that did not come from the generator were found above it in the table, and it continued above them.";
     REWRITE_TIME: Histogram<0> "rowstamp_rewrite_seconds" in Seconds by [], "The proxy's own time for a statement that got ids, without waiting for ids.";
     SECOND_OPINIONS: Counter<1> "rowstamp_second_opinions" in Count by [OPINION], "Rewrites that rewrite.verify checked.";
     SHADOW: Counter<2> "rowstamp_shadow_statements" in Count by [SHADOW_TABLE, SHADOW_OUTCOME], "INSERTs into tables in shadow mode, by the outcome that they would have with mode = on.";

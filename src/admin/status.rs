@@ -140,7 +140,7 @@ pub struct TableStatus {
     /// That took ids.
     pub statements: Counted,
     pub ids: Counted,
-    /// Times that ids of other writers were found in it, and its generator was raised above them.
+    /// Times that ids that did not come from the generator were found above it.
     #[serde(default)]
     pub overtaken: Counted,
 }

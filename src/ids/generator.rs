@@ -282,8 +282,12 @@ impl Sequence {
     /// Call it with the highest id of a table, which any client may have stored: ids issued here afterwards are above it, as
     /// [`Sequence::advance_past`] has it. Whether the generator was not above it yet.
     pub async fn pass(&self, highest: u64, deadline: Duration) -> Result<bool, TakeError> {
-        let slot = self.slots.at_or_above(highest.saturating_add(1));
-        Ok(slot > self.dispenser.next() && self.advance(highest, deadline).await? == Advanced::Past)
+        Ok(!self.is_above(highest) && self.advance(highest, deadline).await? == Advanced::Past)
+    }
+
+    /// Whether its next id is above this one.
+    pub fn is_above(&self, id: u64) -> bool {
+        self.slots.at_or_above(id.saturating_add(1)) <= self.dispenser.next()
     }
 
     /// Explicit ids above it are not followed.

@@ -72,6 +72,14 @@ impl Generator {
         }
     }
 
+    /// Whether its next id is above this one. That of a timestamp generator is of its time.
+    pub fn is_above(&self, id: u64) -> bool {
+        match self {
+            Generator::Sequence(sequence) => sequence.is_above(id),
+            Generator::Timestamp(_) => true,
+        }
+    }
+
     /// See [`Sequence::reach`].
     pub fn reach(&self) -> Option<u64> {
         match self {

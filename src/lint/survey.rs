@@ -110,8 +110,10 @@ impl Live<'_> {
 
     /// Whether a proxy raises its generator above ids of others that it finds in the table.
     pub(super) fn follows_table(&self) -> bool {
-        let is_sequence = matches!(self.spec.kind, GeneratorKind::Sequence(_));
-        is_sequence && self.rule.collide == Collide::Raise && self.rule.explicit != Explicit::Keep
+        let of_tables =
+            matches!(&self.spec.kind, GeneratorKind::Sequence(sequence) if sequence.seed == Seed::Tables);
+        let is_number = self.column.is_some_and(|column| column.shape.highest().is_some());
+        of_tables && is_number && self.rule.collide == Collide::Raise && self.rule.explicit != Explicit::Keep
     }
 
     /// The table and its rule.

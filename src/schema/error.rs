@@ -41,6 +41,16 @@ impl SchemaError {
         matches!(self, SchemaError::Query(mysql_async::Error::Server(error)) if error.code == LOCK_WAIT_TIMEOUT)
     }
 
+    /// The same, or that was found out already.
+    pub fn is_locked(&self) -> bool {
+        self.waits_for_lock() || matches!(self, SchemaError::Locked { .. })
+    }
+
+    /// Whether the database, the table or the column is not there.
+    pub fn is_gone(&self) -> bool {
+        matches!(self, SchemaError::Query(mysql_async::Error::Server(error)) if [1049, 1054, 1146].contains(&error.code))
+    }
+
     /// Whether the account lacks a right: on the database, the table, or a column.
     pub fn is_denied(&self) -> bool {
         matches!(self, SchemaError::Query(mysql_async::Error::Server(error)) if [1044, 1142, 1143].contains(&error.code))

@@ -186,6 +186,11 @@ impl Schema {
             // afresh.
             let _ = conn.query_drop("SET information_schema_stats_expiry = 0").await;
             conn.query_drop(format!("SET lock_wait_timeout = {lock_seconds}")).await?;
+            // A look that the server cuts short would say nothing of the table. Each server knows one of them.
+            let unlimited = conn.query_drop("SET max_statement_time = 0").await;
+            if unlimited.is_err() {
+                conn.query_drop("SET max_execution_time = 0").await?;
+            }
             conn.query_drop("SET SESSION TRANSACTION ISOLATION LEVEL READ UNCOMMITTED").await
         };
         within(self.timeout, work).await?;

@@ -7,23 +7,27 @@
 //! the tables that took ids since the last look are looked at, which finds what does not come through the proxy. Where the last look is
 //! older than that, a REPLACE, or an INSERT with IGNORE or ON DUPLICATE KEY UPDATE, has the table looked at before it.
 
-use std::collections::BTreeSet;
+mod failures;
+pub(in crate::tables) mod names;
+
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::timeout_at;
 
-use super::{DDL_LOCK_SECONDS, DDL_READ_MAX, FLOOR_DEADLINE, InForce, TableError, Tables};
+use failures::{note_success, unseen_within, warn_of_failure};
+
+use super::{DDL_LOCK_SECONDS, DDL_READ_MAX, InForce, TableError, Tables};
 use crate::ids::range::block::IdBlock;
 use crate::ids::{Generator, TakeError};
 use crate::rewrite::plan::Lookup;
 use crate::rewrite::plan::target::{Target, Unseen};
 use crate::rules::model::{Collide, ColumnShape, Explicit};
 use crate::schema::{HIGHEST_PER_QUERY, Highest, Schema, SchemaError};
-use crate::sql::statement::moves::IdNames;
 
 /// A statement that hides a collision has its table looked at before it, where the last look is older. Tables in use are looked at
 /// every second.
@@ -38,7 +42,10 @@ const NATIVE_PAUSE: Duration = Duration::from_secs(2);
 /// A statement that hides collisions waits so long for the look at its table.
 const SEEN_WITHIN: Duration = Duration::from_secs(5);
 
-const LOCKED: &str = "the table is locked (LOCK TABLES or DDL)";
+/// The store has so long to raise a generator above what was seen.
+const RAISED_WITHIN: Duration = Duration::from_secs(2);
+
+const RAISES_AT_ONCE: usize = 2;
 
 /// That ids came into a table without its generator is logged once in this time.
 const OVERTAKEN_PAUSE: Duration = Duration::from_secs(1);
@@ -104,9 +111,8 @@ impl InForce {
         }
     }
 
-    /// Looks at a table before it gets an id, if that is due. `hides`: the statement that is to get the id would hide a collision.
-    /// `read`: the table's highest id, as the session has read it. After an error a statement that hides collisions must not get an
-    /// id. Others may: the server tells of the collision.
+    /// Looks at a table before it gets an id, if that is due. `hides`: for a statement that hides collisions, which must not get an id
+    /// after an error. Others may: the server tells of the collision. `read`: the table's highest id, as the session has read it.
     pub(crate) async fn look(
         &self,
         target: &Target,
@@ -115,44 +121,48 @@ impl InForce {
         limit: Duration,
     ) -> Result<(), Unseen> {
         let (asked, wanted) = (Instant::now(), self.backend.moves.seen());
+        let limit = if hides { SEEN_WITHIN } else { limit.min(DDL_READ_MAX) };
+        let end = tokio::time::Instant::now() + limit;
         let looks = &target.filled.looks;
-        let of = self.backend.taken.of(&target.rule.generator);
-        let _one_at_a_time = of.looking.lock().await;
+        let Ok(_one_at_a_time) = timeout_at(end, looks.looking.lock()).await else {
+            return Err(unseen_within(limit));
+        };
         let now = self.now();
         // Another session's look may have been the one that is wanted.
         if !(now.is_due(target, wanted) || hides && now.must_be_seen(target)) {
             return Ok(());
         }
-        if hides && of.is_away() && is_to_be_raised(target) {
-            return Err(Unseen { why: "the server numbers the table's rows".to_owned(), is_locked: false });
+        let is_away = || self.backend.taken.of(&target.rule.generator).is_away();
+        if hides && target.may_go_without() && is_away() {
+            return Err(Unseen::new("the server numbers the table's rows"));
         }
-        if let Some((_, unseen)) = looks.failed.lock().as_ref().filter(|(begun, _)| *begun >= asked) {
-            return Err(unseen.clone());
+        let shared =
+            looks.failed.lock().clone().filter(|(begun, _)| hides && read.is_none() && *begun >= asked);
+        if let Some((_, unseen)) = shared {
+            return Err(unseen);
         }
         let (begun, moves) = (Instant::now(), self.backend.moves.seen());
-        let limit = if hides { SEEN_WITHIN } else { limit.min(DDL_READ_MAX) };
-        let looked = timeout(limit, async {
-            if read.is_none() && is_to_be_raised(target) {
-                return now.raise(target).await;
-            }
-            let due = looks.due.load(Ordering::Acquire);
-            now.look_at(target, read).await?;
-            looks.done.fetch_max(due, Ordering::AcqRel);
-            Ok(())
-        });
-        let seen = match looked.await {
+        let looked = timeout_at(end, now.look_or_raise(target, hides, read)).await;
+        let seen = match looked {
             Ok(Ok(())) => {
                 note_success(target);
                 Ok(())
             }
-            Ok(Err(error)) => note_failure(target, &error),
-            Err(_) => Err(note_timeout(target, limit)),
+            Ok(Err(error)) => now.note_failure(target, &error),
+            Err(_) => {
+                let unseen = unseen_within(limit);
+                warn_of_failure(target, &unseen.why);
+                Err(unseen)
+            }
         };
         // Also where it failed: INSERTs that hide nothing do not wait for it again. The background looks again each second.
         looks.moves.fetch_max(moves, Ordering::AcqRel);
         match &seen {
             Ok(()) => note_look(target),
-            Err(unseen) => *looks.failed.lock() = Some((begun, unseen.clone())),
+            Err(unseen) => {
+                *looks.looked_at.lock() = None;
+                *looks.failed.lock() = hides.then(|| (begun, unseen.clone()));
+            }
         }
         seen
     }
@@ -161,12 +171,15 @@ impl InForce {
     pub async fn raise_due(&self) {
         let tables = self.now();
         let mut raises = JoinSet::new();
+        // A locked table keeps its connection for a second.
+        let at_once = Arc::new(Semaphore::new(RAISES_AT_ONCE));
         let is_due = |target: &Arc<Target>| {
             is_to_be_raised(target) || target.filled.looks.is_failing.load(Ordering::Relaxed)
         };
         for target in tables.targets().filter(is_due) {
-            let tables = Arc::clone(&tables);
+            let (tables, at_once) = (Arc::clone(&tables), Arc::clone(&at_once));
             raises.spawn(async move {
+                let _one_of_them = at_once.acquire().await;
                 let looked = if is_to_be_raised(&target) {
                     tables.raise(&target).await
                 } else {
@@ -174,7 +187,7 @@ impl InForce {
                 };
                 match looked {
                     Ok(()) => note_success(&target),
-                    Err(error) => drop(note_failure(&target, &error)),
+                    Err(error) => drop(tables.note_failure(&target, &error)),
                 }
             });
         }
@@ -223,10 +236,6 @@ fn note_look(target: &Target) {
     *target.filled.looks.looked_at.lock() = Some(Instant::now());
 }
 
-fn note_success(target: &Target) {
-    target.filled.looks.is_failing.store(false, Ordering::Relaxed);
-}
-
 /// One line a second for each table at most.
 fn note_overtaken(target: &Target, highest: u64) {
     target.filled.note_overtaken();
@@ -236,39 +245,6 @@ fn note_overtaken(target: &Target, highest: u64) {
         tracing::info!(
             table = name_of(target), generator = %target.rule.generator, highest,
             "ids came into the table without the generator; the generator continues above the table's ids"
-        );
-    }
-}
-
-/// `Ok`: the server will not answer otherwise. It will tell the statement the same, or the control account lacks a right.
-fn note_failure(target: &Target, error: &TableError) -> Result<(), Unseen> {
-    warn_of_failure(target, error);
-    let (why, is_locked) = match error {
-        TableError::Schema(SchemaError::Locked { .. }) => (LOCKED.to_owned(), true),
-        TableError::Schema(error) if error.waits_for_lock() => (LOCKED.to_owned(), true),
-        TableError::Schema(SchemaError::Query(mysql_async::Error::Server(_))) => {
-            let looks = &target.filled.looks;
-            looks.done.fetch_max(looks.due.load(Ordering::Acquire), Ordering::AcqRel);
-            return Ok(());
-        }
-        TableError::Schema(_) => ("the server did not answer the control account".to_owned(), false),
-        error => (error.for_client(), false),
-    };
-    Err(Unseen { why, is_locked })
-}
-
-fn note_timeout(target: &Target, limit: Duration) -> Unseen {
-    let why = format!("the server did not answer the control account within {limit:?}");
-    warn_of_failure(target, &why);
-    Unseen { why, is_locked: false }
-}
-
-/// One line a failure, however long it lasts.
-fn warn_of_failure(target: &Target, error: &dyn std::fmt::Display) {
-    if !target.filled.looks.is_failing.swap(true, Ordering::Relaxed) {
-        tracing::warn!(
-            table = name_of(target), generator = %target.rule.generator, %error,
-            "Rowstamp cannot read the table's highest id, or not raise the generator above it, so INSERTs may get error 1062; it tries again each second"
         );
     }
 }
@@ -288,13 +264,32 @@ impl Tables {
 
     /// Whether a statement that hides collisions has to wait for a look: ids of others may be in the table by now.
     pub(crate) fn must_be_seen(&self, target: &Target) -> bool {
-        // The process that issues the ids in this one's stead looks itself.
-        if self.backend.successor.is_some() {
-            return false;
-        }
         let looks = &target.filled.looks;
         let is_old = looks.looked_at.lock().is_none_or(|at| at.elapsed() > LOOK_AGE_MAX);
-        (is_old || is_to_be_raised(target)) && self.id_column_to_look_at(target).is_some()
+        let is_due = || is_to_be_raised(target) && *looks.has_index.lock() != Some(false);
+        (is_old || is_due()) && self.id_column_to_look_at(target).is_some()
+    }
+
+    async fn look_or_raise(
+        &self,
+        target: &Target,
+        hides: bool,
+        read: Option<&str>,
+    ) -> Result<(), TableError> {
+        let looks = &target.filled.looks;
+        if let Some((schema, column)) = self.backend.schema.as_ref().zip(self.id_column_to_look_at(target))
+            && hides
+            && !self.has_index(schema, target, &column).await?
+        {
+            return Ok(());
+        }
+        if read.is_none() && is_to_be_raised(target) {
+            return self.raise(target).await;
+        }
+        let due = looks.due.load(Ordering::Acquire);
+        self.look_at(target, read).await?;
+        looks.done.fetch_max(due, Ordering::AcqRel);
+        Ok(())
     }
 
     /// The id's column, of a table whose generator follows its ids.
@@ -318,8 +313,13 @@ impl Tables {
             }
             return Ok(());
         };
-        let highest = schema.highest_id_above(read, &target.rule.schema, &target.table, None).await?;
-        self.pass(target, highest).await
+        let highest =
+            schema.highest_id_above(read, &target.rule.schema, &target.table, self.reach(target)).await?;
+        // As the session sees it: what lies below is given up, whoever has it reserved.
+        if self.lift(target, highest).await? == Some(true) {
+            note_overtaken(target, highest);
+        }
+        Ok(())
     }
 
     /// Looks at these tables together: by one query in each round.
@@ -355,10 +355,10 @@ impl Tables {
     async fn pass(&self, target: &Target, highest: u64) -> Result<(), TableError> {
         let name = &target.rule.generator;
         let came_past = match (self.generators.get(name), &self.backend.successor) {
-            (Some(generator), _) => generator.pass(highest, FLOOR_DEADLINE).await?,
+            (Some(generator), _) => generator.pass(highest, RAISED_WITHIN).await?,
             // It looks itself, but for what was sent here.
             (None, Some(successor)) => {
-                successor.advance_past(target, highest, FLOOR_DEADLINE).await?;
+                successor.advance_past(target, highest, RAISED_WITHIN).await?;
                 false
             }
             (None, None) => false,
@@ -373,12 +373,16 @@ impl Tables {
     async fn raise(&self, target: &Target) -> Result<(), TableError> {
         let looks = &target.filled.looks;
         let due = looks.due.load(Ordering::Acquire);
-        let highest = self.go_above(target).await?;
+        let Some((highest, came_past)) = self.go_above(target).await? else {
+            looks.done.fetch_max(due, Ordering::AcqRel);
+            return Ok(());
+        };
         looks.done.fetch_max(due, Ordering::AcqRel);
-        let Some(highest) = highest else { return Ok(()) };
         *looks.above.lock() = Some((highest, Instant::now()));
         self.backend.taken.of(&target.rule.generator).set_away(false);
-        note_overtaken(target, highest);
+        if came_past {
+            note_overtaken(target, highest);
+        }
         Ok(())
     }
 
@@ -402,27 +406,37 @@ impl Tables {
         taken
     }
 
-    /// Has the table's generator continue above all that is in it. `None`: nobody can read what is in it, or a later
-    /// version of the rules has no such generator.
-    async fn go_above(&self, target: &Target) -> Result<Option<u64>, TableError> {
+    /// Has the table's generator continue above all that is in it: the highest id, and whether the generator was not above it. `None`: nobody can
+    /// read what is in it, or a later version of the rules has no such generator.
+    async fn go_above(&self, target: &Target) -> Result<Option<(u64, bool)>, TableError> {
         let rule = &target.rule;
         let Some(schema) = &self.backend.schema else { return Ok(None) };
-        let generator = self.generators.get(&rule.generator);
-        let id_max = generator.as_ref().and_then(|generator| generator.id_max().or(generator.reach()));
+        let id_max =
+            self.generators.with(&rule.generator, |generator| generator.id_max().or(generator.reach()));
         let (schema_name, table, column) = (&rule.schema, &target.table, &rule.column);
         let highest = schema.highest_id_within(DDL_LOCK_SECONDS, schema_name, table, column, id_max).await?;
-        match (generator, &self.backend.successor) {
-            (Some(generator), _) => generator.raise_floor(highest, FLOOR_DEADLINE).await?,
-            (None, Some(successor)) => {
-                successor.advance_past(target, highest, FLOOR_DEADLINE).await?;
+        let came_past = self.lift(target, highest).await?;
+        Ok(came_past.map(|came_past| (highest, came_past)))
+    }
+
+    /// Gives up what the generator has reserved up to an id. Whether it was not above that id; `None`: there is no such generator any more.
+    async fn lift(&self, target: &Target, highest: u64) -> Result<Option<bool>, TableError> {
+        match (self.generators.get(&target.rule.generator), &self.backend.successor) {
+            (Some(generator), _) => {
+                let came_past = !generator.is_above(highest);
+                generator.raise_floor(highest, RAISED_WITHIN).await?;
+                Ok(Some(came_past))
             }
-            (None, None) => return Ok(None),
+            (None, Some(successor)) => {
+                successor.advance_past(target, highest, RAISED_WITHIN).await?;
+                Ok(Some(false))
+            }
+            (None, None) => Ok(None),
         }
-        Ok(Some(highest))
     }
 
     /// Ids above it do not count: one that a client has mistyped must not use the generator up.
-    fn reach(&self, target: &Target) -> Option<u64> {
+    pub(crate) fn reach(&self, target: &Target) -> Option<u64> {
         self.generators.with(&target.rule.generator, Generator::reach)
     }
 
@@ -459,48 +473,8 @@ impl Tables {
             |target: Arc<Target>| self.id_column_to_look_at(&target).map(|column| (target, column));
         self.targets().filter(is_used).filter_map(with_column).collect()
     }
-
-    /// Keeps the names of the columns that are filled with ids in these tables and views.
-    pub(in crate::tables) fn note_id_columns<'a>(&self, found: impl IntoIterator<Item = &'a Lookup>) {
-        for lookup in found {
-            let Lookup::Ruled(target) = lookup else { continue };
-            let name = target.id_column();
-            if !self.has_column(name) {
-                self.id_columns.rcu(|names| Names::clone(names).with(name));
-            }
-        }
-    }
-}
-
-impl IdNames for Tables {
-    fn has_column(&self, name: &str) -> bool {
-        self.id_columns.load().has(name)
-    }
-
-    fn has_view(&self, name: &str) -> bool {
-        self.view_names.load().has(name)
-    }
 }
 
 fn asked((target, column): &(Arc<Target>, ColumnShape), reach: Option<u64>) -> Highest<'_> {
     Highest { schema: &target.rule.schema, table: &target.table, column, id_max: reach }
-}
-
-/// In lower case.
-#[derive(Debug, Clone, Default)]
-pub(in crate::tables) struct Names(BTreeSet<String>);
-
-impl Names {
-    fn has(&self, name: &str) -> bool {
-        !self.0.is_empty() && self.0.contains(&name.to_lowercase())
-    }
-
-    fn with(mut self, name: &str) -> Names {
-        self.0.insert(name.to_lowercase());
-        self
-    }
-
-    pub(in crate::tables) fn of<'a>(names: impl IntoIterator<Item = &'a str>) -> Names {
-        names.into_iter().fold(Names::default(), Names::with)
-    }
 }

@@ -8,7 +8,7 @@ use crate::sql::glance::has_word;
 use crate::sql::statement::dynamic::shows_its_text;
 use crate::table_name::FoldedName;
 use crate::tables::Tables;
-use crate::tables::looks::Names;
+use crate::tables::looks::names::Names;
 
 /// Whether a rule may concern a text in which this was found. `escapes`: whether backslashes are
 /// escapes, if that is known.

@@ -48,8 +48,6 @@ pub struct OfGenerator {
     collision_told: Mutex<Option<Instant>>,
     /// Statements whose rows the server numbers itself.
     native: AtomicU64,
-    /// Held while one of its tables is looked at: others that wait for the same look find that it is done.
-    pub(super) looking: tokio::sync::Mutex<()>,
     /// It had no ids, and the rule has the server number rows meanwhile: nobody waits for it until it has been
     /// raised above them.
     is_away: AtomicBool,

@@ -49,7 +49,7 @@ fn status(port: u16) -> Option<Value> {
 }
 
 #[track_caller]
-fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
+fn wait_for(what: &str, is_so: impl FnMut() -> bool) {
     wait_until(|| what.to_owned(), is_so);
 }
 
@@ -412,6 +412,19 @@ fn tables_that_others_write_to() {
             client.run(format!("INSERT INTO t(a) VALUES ({})", keys.next().unwrap()));
             overtaken() > Some(0.0)
         });
+        // A statement that is sent again is one statement.
+        wait_for("an id collides", || {
+            direct.run("INSERT INTO t(id, a) SELECT MAX(id) + 1, -MAX(id) FROM t");
+            client.run(format!("INSERT INTO t(a) VALUES ({})", keys.next().unwrap()));
+            get(port, "/metrics").unwrap().1.contains("rowstamp_id_collisions_total{")
+        });
+        let sent = keys.next().unwrap() - 2;
+        assert_eq!(
+            status(port).unwrap()["statements"]["rewritten"]["total"],
+            f64::from(sent),
+            "{}",
+            rig.name()
+        );
         let series = "rowstamp_table_overtaken_total{table=\"http_others.t\"}";
         let (_, text) = get(port, "/metrics").unwrap();
         assert!(samples(&text).get(series).is_some_and(|count| *count >= 1.0), "{}: {text}", rig.name());

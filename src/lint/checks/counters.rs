@@ -35,8 +35,8 @@ fn kept(survey: &Survey<'_>, live: &Live<'_>, column: &ColumnFacts) -> Finding {
         )
     });
     let then = if live.follows_table() {
-        "the generator continues above it within a second, and an INSERT through Rowstamp that gets the same id before that fails with error 1062 \
-         or is sent again"
+        "the generator continues above it, within a second if the table is in use; an INSERT through Rowstamp that gets the same id before that is \
+         sent again, or fails with error 1062"
     } else {
         "INSERTs through Rowstamp that get the same id fail with error 1062"
     };

@@ -129,8 +129,6 @@ pub(in crate::proxy) struct Supplied {
     pub(in crate::proxy) has_read_again: bool,
     /// Tables whose columns were read again for their age.
     read_for_age: Vec<TableName>,
-    /// One of its statements hides collisions: none gets an id of a table that cannot be looked at.
-    pub(in crate::proxy) hides_collisions: bool,
     /// Ids that were waited for, or were at hand while others were waited for. Only the rules that
     /// they were taken under may use them. What is left is not issued.
     ids: Vec<(Arc<Tables>, Arc<Target>, IdBlock)>,
@@ -169,14 +167,8 @@ impl Supplied {
     pub(in crate::proxy) fn outdated<'a>(
         &mut self,
         tables: &Tables,
-        mut inserts: impl Iterator<Item = &'a InsertPlan> + Clone,
+        mut inserts: impl Iterator<Item = &'a InsertPlan>,
     ) -> Option<Need> {
-        for insert in inserts.clone().filter(|insert| insert.hides_collisions() && insert.may_take_ids()) {
-            self.hides_collisions = true;
-            if tables.must_be_seen(&insert.target) && self.without_ids.is_none() {
-                return Some(Need::Look(Arc::clone(&insert.target)));
-            }
-        }
         // Of one that names no columns, its table's. Once for each table: where it cannot be read, what is known has to do.
         let insert = inserts.find(|insert| insert.lists_none && tables.may_be_outdated(&insert.target))?;
         let (schema, table) = insert.target.named();
@@ -190,6 +182,20 @@ impl Supplied {
 
     pub(in crate::proxy) fn put(&mut self, tables: &Arc<Tables>, target: Arc<Target>, ids: IdBlock) {
         self.ids.push((tables.clone(), target, ids));
+    }
+
+    /// The look at which a table's ids must be taken afresh, if the statement hides collisions and it is due.
+    pub(in crate::proxy) fn look_before(
+        &mut self,
+        tables: &Tables,
+        insert: &InsertPlan,
+        target: &Arc<Target>,
+    ) -> Option<Need> {
+        let is_due = insert.hides_collisions() && tables.must_be_seen(target) && self.may_look();
+        is_due.then(|| {
+            self.ids.retain(|(_, of, _)| of != target);
+            Need::Look(Arc::clone(target))
+        })
     }
 
     pub(in crate::proxy) fn take(

@@ -148,8 +148,8 @@ impl SessionState {
         }
     }
 
-    pub(in crate::proxy) fn in_transaction(&self) -> bool {
-        self.status & status::IN_TRANS != 0
+    pub(in crate::proxy) fn has_status(&self, bit: u16) -> bool {
+        self.status & bit != 0
     }
 
     /// Whether the state is known, or will never be: then there is nothing to wait for.

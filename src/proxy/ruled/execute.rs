@@ -302,7 +302,7 @@ impl Session {
         let explicit = self.expect(tables, (insert, target), (ids, explicit), false)?;
         let range = match ids {
             0 => None,
-            ids => match self.take_ids(tables, target, ids, supplied) {
+            ids => match self.take_ids(tables, (insert, target), ids, supplied) {
                 Ok(range) => Some(range),
                 Err(unsent) => {
                     supplied.keep_expecting(explicit);

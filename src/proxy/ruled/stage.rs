@@ -233,21 +233,12 @@ impl Session {
         let last = brought.last.filter(|_| is_told).map_or(insert.last, LastId::Written);
         let (ours, payload, inserts, explicit, effects) = loop {
             let (tables, target) = self.target_now(&insert.target).await?;
-            // The query may have taken long.
-            self.supplied.hides_collisions = insert.hides_collisions();
-            if insert.hides_collisions()
-                && tables.must_be_seen(&target)
-                && self.supplied.without_ids.is_none()
-            {
-                self.supply(Command::Query, Need::Look(target)).await?;
-                continue;
-            }
             let ids = u32::try_from(numbering.ids).map_err(|_| too_many())?;
             let written = brought.highest.as_slice();
             let explicit = self.expect(&tables, (insert, &target), (ids, written), true)?;
             let (range, natively) = match ids {
                 0 => (None, false),
-                ids => match self.ids_for_stage(&tables, &target, ids).await? {
+                ids => match self.ids_for_stage(&tables, (insert, &target), ids).await? {
                     StageIds::Taken(range) => (Some(range), false),
                     StageIds::Without => (None, true),
                     StageIds::LookAgain => continue,
@@ -358,12 +349,12 @@ impl Session {
     async fn ids_for_stage(
         &mut self,
         tables: &Arc<Tables>,
-        target: &Arc<Target>,
+        (insert, target): (&InsertPlan, &Arc<Target>),
         ids: u32,
     ) -> Result<StageIds, Stop> {
         self.until(|relay| relay.up.is_clear()).await?;
         let mut supplied = std::mem::take(&mut self.supplied);
-        let taken = self.take_ids(tables, target, ids, &mut supplied);
+        let taken = self.take_ids(tables, (insert, target), ids, &mut supplied);
         self.supplied = supplied;
         match taken {
             Ok(range) => Ok(StageIds::Taken(range)),

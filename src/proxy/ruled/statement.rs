@@ -377,7 +377,7 @@ impl Session {
         }
         let mut ranges = Vec::with_capacity(plan.inserts.len());
         for insert in plan.inserts.iter().filter(|insert| insert.ids > 0) {
-            match self.take_ids(tables, &insert.target, insert.ids, supplied) {
+            match self.take_ids(tables, (insert, &insert.target), insert.ids, supplied) {
                 Ok(range) => ranges.push(range),
                 Err(unsent) => {
                     // Those that are at hand stay so, and none is issued that the client wrote.

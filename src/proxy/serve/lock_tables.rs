@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
-use crate::proxy::known::answered::{digits, says_locked};
+use crate::mysql::ok::status;
+use crate::proxy::known::answered::{ServerError, digits, says_locked};
 use crate::proxy::session::{Going, Question, Session, Stop};
 use crate::rewrite::plan::target::{Target, Unseen};
 use crate::sql::last_result::may_read_insert_id;
@@ -15,6 +16,10 @@ use crate::tables::Tables;
 
 /// No client locks a table under this alias.
 const ALIAS: &str = "`rowstamp lock`";
+/// The server says so without a wait: ER_TABLEACCESS_DENIED_ERROR, ER_COLUMNACCESS_DENIED_ERROR.
+const DENIED: [u16; 2] = [1142, 1143];
+/// Another client may lock the table again, as often.
+const LOCKS_WAITED_MAX: usize = 100;
 
 impl Session {
     /// The highest id of a table, as digits, if it must be read and the session has locked the table.
@@ -27,52 +32,73 @@ impl Session {
         if !tables.looks_at_ids(&name.schema, &name.table) {
             return Ok(None);
         }
-        self.read_if_locked(command, tables, name).await
+        self.read_if_locked(command, tables, name, None).await
     }
 
-    /// Looks at the table's highest id, before its next id is taken. `hides`: for a statement that hides collisions. It does not go
-    /// on with ids that may be in the table.
-    pub(super) async fn look_at_ids(
-        &mut self,
-        command: Command,
-        target: &Arc<Target>,
-        hides: bool,
-    ) -> Result<(), Stop> {
-        let in_force = self.relay.session.tables.clone();
+    /// Looks at the table's highest id before its next id is taken.
+    pub(super) async fn look_at_ids(&mut self, command: Command, target: &Arc<Target>) -> Result<(), Stop> {
+        let seen = self.look(command, target, false).await?;
+        // The statement hides no collision: the server tells of it.
+        drop(seen);
+        Ok(())
+    }
+
+    /// The same before a statement that hides collisions. It does not go on with ids that may be in the table.
+    pub(super) async fn must_see_ids(&mut self, command: Command, target: &Arc<Target>) -> Result<(), Stop> {
+        let mut seen = self.look(command, target, true).await?;
         let name = TableName::new(&target.rule.schema, &target.table);
-        let read = if self.relay.may_have_locked {
-            self.read_if_locked(command, &in_force.now(), &name).await?
-        } else {
-            None
-        };
-        let limit = self.shared.id_deadline;
-        let mut seen = self.meanwhile(in_force.look(target, hides, read.as_deref(), limit)).await?;
-        if hides && seen.as_ref().is_err_and(|unseen| unseen.is_locked) {
+        let in_force = self.relay.session.tables.clone();
+        for _ in 0..LOCKS_WAITED_MAX {
+            if !seen.as_ref().is_err_and(|unseen| unseen.is_locked) {
+                break;
+            }
             // The session waits for the lock, as its statement would.
-            let Some(read) = self.read_highest(command, &in_force.now(), &name).await? else {
-                return self.unseen(target, seen);
+            let tables = in_force.now();
+            let read = match self.asked_highest(command, &tables, &name, tables.reach(target)).await? {
+                Some(Ok(read)) => read,
+                Some(Err(error)) if !DENIED.contains(&error.code) => return Err(Stop::Failed(error.payload)),
+                _ => break,
             };
-            seen = self.meanwhile(in_force.look(target, hides, None, limit)).await?;
-            if seen.as_ref().is_err_and(|unseen| unseen.is_locked) {
+            // After the lock. What the session itself sees can be old in a transaction.
+            seen = self.look(command, target, true).await?;
+            let is_locked = seen.as_ref().is_err_and(|unseen| unseen.is_locked);
+            let session = &self.relay.session;
+            let is_in_transaction =
+                session.has_status(status::IN_TRANS) || !session.has_status(status::AUTOCOMMIT);
+            if is_locked && is_in_transaction {
                 // DDL waits for the session's own transaction, and all others for the DDL.
-                seen = self.meanwhile(in_force.look(target, hides, Some(&read), limit)).await?;
+                let limit = self.shared.id_deadline;
+                seen = self.meanwhile(in_force.look(target, true, Some(&read), limit)).await?;
+                break;
             }
         }
-        if hides { self.unseen(target, seen) } else { Ok(()) }
-    }
-
-    /// What a table that could not be looked at means for a statement that hides collisions.
-    fn unseen(&mut self, target: &Target, seen: Result<(), Unseen>) -> Result<(), Stop> {
         let Err(unseen) = seen else { return Ok(()) };
-        if target.may_go_without() {
-            self.supplied.without_ids = Some(unseen.why);
-            return Ok(());
-        }
         let why = format!(
             "Rowstamp must read the highest id of {}.{} before a REPLACE, or an INSERT with IGNORE or ON DUPLICATE KEY UPDATE, and {}; try again",
             target.rule.schema, target.table, unseen.why
         );
+        if target.may_go_without() {
+            self.supplied.without_ids = Some(why);
+            return Ok(());
+        }
         Err(Refusal::NoId(why).into())
+    }
+
+    async fn look(
+        &mut self,
+        command: Command,
+        target: &Arc<Target>,
+        hides: bool,
+    ) -> Result<Result<(), Unseen>, Stop> {
+        let in_force = self.relay.session.tables.clone();
+        let read = if self.relay.may_have_locked {
+            let (tables, name) = (in_force.now(), TableName::new(&target.rule.schema, &target.table));
+            self.read_if_locked(command, &tables, &name, tables.reach(target)).await?
+        } else {
+            None
+        };
+        let limit = self.shared.id_deadline;
+        Ok(self.meanwhile(in_force.look(target, hides, read.as_deref(), limit)).await?)
     }
 
     /// The highest id of a table, as digits, if the session has locked the table.
@@ -81,6 +107,7 @@ impl Session {
         command: Command,
         tables: &Tables,
         name: &TableName,
+        id_max: Option<u64>,
     ) -> Going<Option<String>> {
         if self.may_read_counts(command) {
             return Ok(None);
@@ -89,27 +116,24 @@ impl Session {
         if !says_locked(&self.ask(Question::Prepare(&probe)).await?) {
             return Ok(None);
         }
-        self.read_highest(command, tables, name).await
+        Ok(self.asked_highest(command, tables, name, id_max).await?.and_then(Result::ok))
     }
 
-    /// The highest id of a table, as digits and as the session sees it.
-    async fn read_highest(
+    /// The highest id of a table, as digits and as the session sees it. `id_max`: higher ones do not count. `None`: it must not ask.
+    async fn asked_highest(
         &mut self,
         command: Command,
         tables: &Tables,
         name: &TableName,
-    ) -> Going<Option<String>> {
+        id_max: Option<u64>,
+    ) -> Going<Option<Result<String, ServerError>>> {
         if self.may_read_counts(command) {
             return Ok(None);
         }
-        let query = self.meanwhile(tables.highest_query(&name.schema, &name.table)).await?;
+        let query = self.meanwhile(tables.highest_query(&name.schema, &name.table, id_max)).await?;
         let Some(query) = query.and_then(|query| self.written(&query)) else { return Ok(None) };
-        Ok(self
-            .ask(Question::Query(&query))
-            .await?
-            .ok()
-            .and_then(|answer| answer.row)
-            .map(|row| digits(&row)))
+        let answer = self.ask(Question::Query(&query)).await?;
+        Ok(answer.map(|answer| answer.row.map(|row| digits(&row))).transpose())
     }
 
     /// Whether the command reads what the one before it has left, or may execute a statement that does.

@@ -126,12 +126,11 @@ impl Session {
                     None => self.relay.rights.unsure(right, &target),
                 }
             }
-            Need::Look(target) => self.look_at_ids(command, &target, true).await?,
+            Need::Look(target) => self.must_see_ids(command, &target).await?,
             Need::Ids { tables, target, n } => {
                 let asked = Instant::now();
                 if tables.is_to_be_looked_at(&target) {
-                    let hides = self.supplied.hides_collisions;
-                    self.look_at_ids(command, &target, hides).await?;
+                    self.look_at_ids(command, &target).await?;
                 }
                 let taken = self.meanwhile(tables.take_or_none(&target, n, limit)).await?;
                 let waited = u64::try_from(asked.elapsed().as_nanos()).unwrap_or(u64::MAX);

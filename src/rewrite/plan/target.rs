@@ -31,6 +31,8 @@ struct Counted {
 /// The looks at the table's highest id (`tables/looks`).
 #[derive(Debug, Default)]
 pub struct Looks {
+    /// Held while the table is looked at: others that wait for the same look find that it is done.
+    pub looking: tokio::sync::Mutex<()>,
     /// How many statements had been seen that may give rows other ids, before the last look.
     pub moves: AtomicU64,
     /// Whether statements have taken ids for the table since the background looked at it.
@@ -44,7 +46,7 @@ pub struct Looks {
     pub told: Mutex<Option<Instant>>,
     /// The last look failed: statements that hide no collision get ids meanwhile.
     pub is_failing: AtomicBool,
-    /// The last look that failed: when it began, and why.
+    /// The last look for a statement that hides collisions, if it failed: when it began, and why.
     pub failed: Mutex<Option<(Instant, Unseen)>>,
     /// The generator was raised above this id, and when.
     pub above: Mutex<Option<(u64, Instant)>>,
@@ -60,6 +62,12 @@ pub struct Unseen {
     pub why: String,
     /// A session that waits for the lock, or whose transaction uses the table, can read the id.
     pub is_locked: bool,
+}
+
+impl Unseen {
+    pub fn new(why: impl Into<String>) -> Self {
+        Unseen { why: why.into(), is_locked: false }
+    }
 }
 
 impl Filled {
@@ -83,6 +91,7 @@ impl Filled {
     }
 
     /// Of another table, which counts as this one.
+    #[must_use]
     pub fn of_another(&self) -> Filled {
         Filled { counted: Arc::clone(&self.counted), looks: Looks::default() }
     }

@@ -12,7 +12,6 @@ use crate::admin::metrics::{
 use crate::admin::{Desk, Metric, Timing};
 use crate::ids::Generator;
 use crate::meter::Timed;
-use crate::rewrite::plan::target::Filled;
 use crate::serve::operator::{Parts, ProxyDesk, process};
 use crate::sessions::{Count, Login, Sessions};
 use crate::tables::shadow::counts::ShadowCount;
@@ -142,14 +141,20 @@ fn of_limits(parts: &Parts) -> Metric {
 /// Of tables that something was inserted into.
 fn of_tables(parts: &Parts) -> [Metric; 3] {
     let tables = parts.tables.taken().filled_tables();
-    let tables: Vec<_> = tables.iter().map(|(name, filled)| (name.to_string(), filled)).collect();
-    let each = |value: fn(&Filled) -> u64| {
-        tables.iter().map(move |(name, filled)| ([name.as_str()], number(value(filled))))
+    let tables: Vec<_> = tables
+        .iter()
+        .map(|(name, filled)| {
+            let (statements, ids) = filled.get();
+            (name.to_string(), [statements, ids, filled.overtaken()])
+        })
+        .collect();
+    let each = |value: fn(&[u64; 3]) -> u64| {
+        tables.iter().map(move |(name, counted)| ([name.as_str()], number(value(counted))))
     };
     [
-        TABLE_STATEMENTS.of(each(|filled| filled.get().0)),
-        TABLE_IDS.of(each(|filled| filled.get().1)),
-        TABLE_OVERTAKEN.of(each(Filled::overtaken).filter(has_happened)),
+        TABLE_STATEMENTS.of(each(|[statements, ..]| *statements)),
+        TABLE_IDS.of(each(|[_, ids, _]| *ids)),
+        TABLE_OVERTAKEN.of(each(|[.., overtaken]| *overtaken).filter(has_happened)),
     ]
 }
 

@@ -75,11 +75,16 @@ impl Session {
     pub(in crate::proxy::ruled) fn take_ids(
         &self,
         tables: &Arc<Tables>,
-        target: &Arc<Target>,
+        (insert, target): (&InsertPlan, &Arc<Target>),
         ids: u32,
         supplied: &mut Supplied,
     ) -> Result<IdBlock, Unsent> {
         let (SetId::Taken(next), Some(n)) = (self.relay.session.set_id, NonZeroU64::new(ids.into())) else {
+            if supplied.without_ids.is_none()
+                && let Some(look) = supplied.look_before(tables, insert, target)
+            {
+                return Err(look.into());
+            }
             return self.take(tables, target, ids, supplied);
         };
         let (block, highest) = (next.block(n)?, target.highest_id());
