@@ -133,7 +133,7 @@ impl InForce {
             return Ok(());
         }
         let is_away = || self.backend.taken.of(&target.rule.generator).is_away();
-        if hides && target.may_go_without() && is_away() {
+        if hides && target.may_go_without() && is_to_be_raised(target) && is_away() {
             return Err(Unseen::new("the server numbers the table's rows"));
         }
         let shared =

@@ -214,7 +214,9 @@ impl InForce {
             let (tables, target) = self.target(asked).await?;
             let taken = tables.take(&target, n, deadline).await;
             if !tables.is_retired() {
-                target.filled.note(n.get());
+                if taken.is_ok() {
+                    target.filled.note(n.get());
+                }
                 return taken.map_err(|error| error.for_client());
             }
             self.after(&tables, deadline).await.ok_or("the rules are being changed; try again")?;

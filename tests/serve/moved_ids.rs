@@ -305,6 +305,22 @@ fn what_comes_under_another_clients_lock() {
     });
 }
 
+/// A lock of the session's own, which it takes in a packet of several statements.
+#[test]
+fn what_comes_under_the_sessions_own_lock() {
+    each_table("moved_own_lock", |rig, auto| {
+        let mut client = rig.client_with(CLIENT_MULTI_STATEMENTS);
+        client.run("LOCK TABLES o WRITE; INSERT INTO o (id, k) VALUES (5, 1)");
+        for k in [2, 3] {
+            let stored = affected(&mut client, &format!("REPLACE INTO o (k) VALUES ({k})"));
+            assert_eq!(stored, Ok(1), "{} {auto}: {}", rig.name(), rig.proxy.log());
+        }
+        client.run("UNLOCK TABLES");
+        let keys = rows(&mut client, "SELECT GROUP_CONCAT(k ORDER BY k) FROM o");
+        assert_eq!(keys, "1,2,3", "{} {auto}", rig.name());
+    });
+}
+
 /// It neither goes by way of the proxy's memory, nor is it refused for its length.
 #[test]
 fn an_update_that_is_longer_than_what_is_read() {

@@ -4,6 +4,7 @@
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::ids::range::block::IdBlock;
 use crate::mysql::error::Refusal;
@@ -117,6 +118,15 @@ impl Shown {
 /// between.
 const LOOKUPS_MAX: u32 = 100;
 
+/// Ids that were taken for the command and are not in it yet.
+#[derive(Debug)]
+struct Held {
+    under: Arc<Tables>,
+    target: Arc<Target>,
+    ids: IdBlock,
+    since: Instant,
+}
+
 /// What was found out for the client's present command. The session keeps the rest of it where it
 /// belongs: with its temporary tables, rights and names.
 #[derive(Debug, Default)]
@@ -131,7 +141,7 @@ pub(in crate::proxy) struct Supplied {
     read_for_age: Vec<TableName>,
     /// Ids that were waited for, or were at hand while others were waited for. Only the rules that
     /// they were taken under may use them. What is left is not issued.
-    ids: Vec<(Arc<Tables>, Arc<Target>, IdBlock)>,
+    ids: Vec<Held>,
     /// Keeps ids that the client wrote from being issued while others are waited for.
     explicit: Vec<Explicit>,
     /// `insert_id`, which the server is to use for it.
@@ -181,10 +191,10 @@ impl Supplied {
     }
 
     pub(in crate::proxy) fn put(&mut self, tables: &Arc<Tables>, target: Arc<Target>, ids: IdBlock) {
-        self.ids.push((tables.clone(), target, ids));
+        self.ids.push(Held { under: tables.clone(), target, ids, since: Instant::now() });
     }
 
-    /// The look at which a table's ids must be taken afresh, if the statement hides collisions and it is due.
+    /// The look at a table before its ids are taken, if the statement hides collisions and it is due.
     pub(in crate::proxy) fn look_before(
         &mut self,
         tables: &Tables,
@@ -192,10 +202,7 @@ impl Supplied {
         target: &Arc<Target>,
     ) -> Option<Need> {
         let is_due = insert.hides_collisions() && tables.must_be_seen(target) && self.may_look();
-        is_due.then(|| {
-            self.ids.retain(|(_, of, _)| of != target);
-            Need::Look(Arc::clone(target))
-        })
+        is_due.then(|| Need::Look(Arc::clone(target)))
     }
 
     pub(in crate::proxy) fn take(
@@ -204,9 +211,11 @@ impl Supplied {
         target: &Arc<Target>,
         n: NonZeroU64,
     ) -> Option<IdBlock> {
-        self.ids.retain(|(under, ..)| Arc::ptr_eq(under, tables));
-        let at = self.ids.iter().position(|(_, of, ids)| of == target && ids.count() == n.get())?;
-        Some(self.ids.remove(at).2)
+        // Another session's look may have found them in the table meanwhile.
+        self.ids
+            .retain(|held| Arc::ptr_eq(&held.under, tables) && !held.target.was_looked_at_since(held.since));
+        let at = self.ids.iter().position(|held| held.target == *target && held.ids.count() == n.get())?;
+        Some(self.ids.remove(at).ids)
     }
 
     pub(in crate::proxy) fn keep_expecting(&mut self, explicit: impl IntoIterator<Item = Explicit>) {

@@ -52,7 +52,8 @@ impl Session {
             if !seen.as_ref().is_err_and(|unseen| unseen.is_locked) {
                 break;
             }
-            // The session waits for the lock, as its statement would.
+            // The session waits for the lock, as its statement would. It may be its own, which it took in a packet of several statements.
+            self.relay.may_have_locked = true;
             let tables = in_force.now();
             let read = match self.asked_highest(command, &tables, &name, tables.reach(target)).await? {
                 Some(Ok(read)) => read,

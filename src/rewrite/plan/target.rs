@@ -139,6 +139,11 @@ pub struct Through {
 }
 
 impl Target {
+    /// Ids that were taken before may have been found in the table.
+    pub fn was_looked_at_since(&self, moment: Instant) -> bool {
+        self.filled.looks.looked_at.lock().is_some_and(|at| at > moment)
+    }
+
     /// Of calls that draw ids for no table. Its name is one that no table of the rules has.
     pub fn of_generator(spec: &GeneratorSpec) -> Self {
         let rule = Rule {
