@@ -315,7 +315,7 @@ impl Tables {
         };
         let highest =
             schema.highest_id_above(read, &target.rule.schema, &target.table, self.reach(target)).await?;
-        // As the session sees it: what lies below is given up, whoever has it reserved.
+        // As the session sees it. What is reserved here below that id is given up.
         if self.lift(target, highest).await? == Some(true) {
             note_overtaken(target, highest);
         }

@@ -234,8 +234,8 @@ fn a_generator_that_is_made_whole_begins_above_the_counters_ids() {
         assert!(proxy.reload().0, "{}", proxy.log());
         let ids: Vec<_> = (0..300).map(|_| insert()).collect();
         assert!(ids[0] > highest && ids.is_sorted(), "{}: {ids:?} above {highest}", kind.name());
-        // A look at the table's ids may leave a gap.
-        let odd = ids.iter().filter(|id| *id % 2 == 1).count();
-        assert!((100..=200).contains(&odd), "{}: all numbers: {ids:?}", kind.name());
+        // By steps of 2 it would be 598. Ids may be missing (docs/inserts.md).
+        let span = ids[299] - ids[0];
+        assert!((299..320).contains(&span), "{}: all numbers: {ids:?}", kind.name());
     }
 }

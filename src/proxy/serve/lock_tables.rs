@@ -37,10 +37,8 @@ impl Session {
 
     /// Looks at the table's highest id before its next id is taken.
     pub(super) async fn look_at_ids(&mut self, command: Command, target: &Arc<Target>) -> Result<(), Stop> {
-        let seen = self.look(command, target, false).await?;
-        // The statement hides no collision: the server tells of it.
-        drop(seen);
-        Ok(())
+        // Whatever was seen: the server tells of a collision.
+        self.look(command, target, false).await.map(drop)
     }
 
     /// The same before a statement that hides collisions. It does not go on with ids that may be in the table.
