@@ -349,8 +349,9 @@ fn an_address_that_is_anothers_is_an_error() {
 /// The server, the tables, latency and the process; what has not happened has no series.
 #[test]
 fn what_was_done_and_where() {
+    const PAUSE: Duration = Duration::from_millis(1_500);
     each("http_where", |rig, port| {
-        let name = rig.name();
+        let (name, begun) = (rig.name(), Instant::now());
         let mut client = rig.client();
         for sql in
             ["INSERT INTO t(a) VALUES(1),(2)", "INSERT INTO t(a) SELECT 3", "INSERT INTO u VALUES(1,1)"]
@@ -361,8 +362,9 @@ fn what_was_done_and_where() {
         // What a client does between two commands is nobody's latency, also after one that has no answer.
         let prepared = prepare(&mut client, "SELECT 1");
         client.send_command(0x19, &prepared.id.to_le_bytes()).unwrap();
-        std::thread::sleep(Duration::from_millis(1_500));
+        std::thread::sleep(PAUSE);
         client.run("SELECT 1");
+        let busy = begun.elapsed().saturating_sub(PAUSE).as_secs_f64();
         let backend = format!("{{backend=\"{}\"}}", rig.server.address());
         wait_for("the server is asked", || {
             let text = get(port, "/metrics").unwrap().1;
@@ -386,7 +388,7 @@ fn what_was_done_and_where() {
         assert!(value("rowstamp_command_seconds_count") >= 4.0, "{name}: {text}");
         let (all, server) =
             (value("rowstamp_command_seconds_sum"), value("rowstamp_command_server_seconds_sum"));
-        assert!(server > 0.2 && server <= all && all < 1.4, "{name}: {server} of {all}");
+        assert!(server > 0.2 && server <= all && all <= busy, "{name}: {server} of {all}, in {busy}");
         assert!(value("process_open_fds") > 4.0 && value("process_resident_memory_bytes") > 1e6, "{name}");
         for absent in ["rowstamp_ids_refused_total", "rowstamp_id_collisions_total", "state=\"stopped\""] {
             assert!(!found.keys().any(|series| series.contains(absent)), "{name}: {absent}: {text}");
