@@ -4,7 +4,7 @@
 #
 #   tests/install.sh                    what `cargo test` needs
 #   tests/install.sh PROGRAM...         these alone: sysbench (tests/sysbench.sh, benches/relay.sh), haproxy (benches/relay.sh),
-#                                       ip, nft, faketime (tests/chaos.sh), chromium, node (tests/page.sh),
+#                                       valgrind (benches/instructions.sh), ip, nft, faketime (tests/chaos.sh), chromium, node (tests/page.sh),
 #                                       promtool (tests/alerts.sh)
 #
 #   ROWSTAMP_SID_ROOT       where the sid root lives (default /var/tmp/rowstamp-sid)
