@@ -19,7 +19,7 @@ use crate::ids::sequence::Seed;
 use crate::ids::timestamp::clock::Clock;
 use crate::ids::{Generator, OpenError, TakeError};
 use crate::rewrite::plan::Lookup;
-use crate::rewrite::plan::target::Target;
+use crate::rewrite::plan::target::{Target, Unseen};
 use crate::rules::RuleSet;
 use crate::rules::mentions::Mentions;
 use crate::rules::model::{GeneratorName, Origin, Rule};
@@ -53,7 +53,7 @@ pub(crate) use lookup::DrawnFrom;
 pub use lookup::{Covered, SHAPE_AGE_MAX};
 pub(crate) use mentions::{is_concerning, may_change_calls};
 pub use refresh::REFRESH_INTERVAL;
-pub use successor::{Asked, Successor};
+pub use successor::{Asked, Look, Successor};
 pub use taken::{OfGenerator, Taken};
 
 /// Two templates that are not alike come to one name.
@@ -87,6 +87,9 @@ pub enum TableError {
     Floor(#[from] TakeError),
     #[error(transparent)]
     Lock(#[from] LockError),
+    /// The process that took over could not look at it.
+    #[error("{}", .0.why)]
+    Unseen(Unseen),
 }
 
 impl TableError {
@@ -104,7 +107,7 @@ impl TableError {
             TableError::Lock(_) => "Rowstamp could not obtain the table's lock",
             TableError::Floor(error) => return error.for_client(),
             TableError::MadeTwice(_) => "two rules make different generators of the same name",
-            TableError::NotOpen(_) | TableError::Yielded => return self.to_string(),
+            TableError::NotOpen(_) | TableError::Yielded | TableError::Unseen(_) => return self.to_string(),
         };
         format!("the table cannot be served: {why}; the proxy's log has the reason")
     }

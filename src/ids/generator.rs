@@ -4,6 +4,7 @@
 //! first runs dry. Two proofs make uniqueness: ranges of different terms and proxies never overlap (`fence`), and
 //! within a range no id is handed out twice (`dispenser`).
 
+mod above;
 mod reserve;
 
 use std::num::NonZeroU64;
@@ -277,29 +278,6 @@ impl Sequence {
             }
         }
         Ok(advanced)
-    }
-
-    /// Call it with the highest id of a table, which any client may have stored: ids issued here afterwards are above it, as
-    /// [`Sequence::advance_past`] has it. Whether the generator was not above it yet.
-    pub async fn pass(&self, highest: u64, deadline: Duration) -> Result<bool, TakeError> {
-        Ok(!self.is_above(highest) && self.advance(highest, deadline).await? == Advanced::Past)
-    }
-
-    /// Whether its next id is above this one.
-    pub fn is_above(&self, id: u64) -> bool {
-        self.slots.at_or_above(id.saturating_add(1)) <= self.dispenser.next()
-    }
-
-    /// Explicit ids above it are not followed.
-    pub fn reach(&self) -> u64 {
-        self.bound.load(Ordering::Relaxed).saturating_add(REACH_MAX)
-    }
-
-    /// The last id of a range below `id` that is reserved here, and not used up. Where a table's highest id lies above it, in another proxy's range,
-    /// ids of others may yet lie in this range.
-    pub fn last_below(&self, id: u64) -> Option<u64> {
-        let last = |end| self.slots.bound_of(end).saturating_sub(1);
-        self.dispenser.ends().map(last).find(|last| *last < id)
     }
 
     async fn advance(&self, id: u64, deadline: Duration) -> Result<Advanced, TakeError> {

@@ -72,11 +72,11 @@ impl Generator {
         }
     }
 
-    /// Whether its next id is above this one. That of a timestamp generator is of its time.
-    pub fn is_above(&self, id: u64) -> bool {
+    /// See [`Sequence::rise_above`].
+    pub async fn rise_above(&self, highest: u64, deadline: Duration) -> Result<bool, TakeError> {
         match self {
-            Generator::Sequence(sequence) => sequence.is_above(id),
-            Generator::Timestamp(_) => true,
+            Generator::Sequence(sequence) => sequence.rise_above(highest, deadline).await,
+            Generator::Timestamp(timestamp) => timestamp.raise_floor(highest).map(|()| false),
         }
     }
 

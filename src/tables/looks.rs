@@ -19,9 +19,10 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout_at;
 
-use failures::{note_success, unseen_within, warn_of_failure};
+pub(in crate::tables) use failures::unseen_within;
+use failures::{note_success, warn_of_failure};
 
-use super::{DDL_LOCK_SECONDS, DDL_READ_MAX, InForce, TableError, Tables};
+use super::{DDL_LOCK_SECONDS, DDL_READ_MAX, InForce, Look, TableError, Tables};
 use crate::ids::range::block::IdBlock;
 use crate::ids::{Generator, TakeError};
 use crate::rewrite::plan::Lookup;
@@ -127,38 +128,45 @@ impl InForce {
         let Ok(_one_at_a_time) = timeout_at(end, looks.looking.lock()).await else {
             return Err(unseen_within(limit));
         };
-        let now = self.now();
-        // Another session's look may have been the one that is wanted.
-        if !(now.is_due(target, wanted) || hides && now.must_be_seen(target)) {
-            return Ok(());
-        }
-        let is_away = || self.backend.taken.of(&target.rule.generator).is_away();
-        if hides && target.may_go_without() && is_to_be_raised(target) && is_away() {
-            return Err(Unseen::new("the server numbers the table's rows"));
-        }
-        let shared =
-            looks.failed.lock().clone().filter(|(begun, _)| hides && read.is_none() && *begun >= asked);
-        if let Some((_, unseen)) = shared {
-            return Err(unseen);
-        }
-        let (begun, moves) = (Instant::now(), self.backend.moves.seen());
-        let looked = timeout_at(end, now.look_or_raise(target, hides, read)).await;
-        let seen = match looked {
-            Ok(Ok(())) => {
-                note_success(target);
-                Ok(())
+        let (mut now, begun) = (self.now(), Instant::now());
+        let (seen, moves) = loop {
+            // Another session's look may have been the one that is wanted.
+            if !(now.is_due(target, wanted) || hides && now.must_be_seen(target, None)) {
+                return Ok(());
             }
-            Ok(Err(error)) => now.note_failure(target, &error),
-            Err(_) => {
-                let unseen = unseen_within(limit);
-                warn_of_failure(target, &unseen.why);
-                Err(unseen)
+            let is_away = || self.backend.taken.of(&target.rule.generator).is_away();
+            if hides && target.may_go_without() && is_to_be_raised(target) && is_away() {
+                return Err(Unseen::new("the server numbers the table's rows"));
             }
+            let shared =
+                looks.failed.lock().clone().filter(|(begun, _)| hides && read.is_none() && *begun >= asked);
+            if let Some((_, unseen)) = shared {
+                return Err(unseen);
+            }
+            let moves = self.backend.moves.seen();
+            let looked = timeout_at(end, now.look_or_raise(target, hides, read)).await;
+            // The generator was closed perhaps, and its ids are the next one's.
+            if now.is_retired()
+                && let Ok(Some(next)) = timeout_at(end, self.after(&now, limit)).await
+            {
+                now = next;
+                continue;
+            }
+            let seen = match looked {
+                Ok(Ok(())) => Ok(()),
+                Ok(Err(error)) => now.note_failure(target, &error),
+                Err(_) => {
+                    let unseen = unseen_within(limit);
+                    warn_of_failure(target, &unseen.why);
+                    Err(unseen)
+                }
+            };
+            break (seen, moves);
         };
         // Also where it failed: INSERTs that hide nothing do not wait for it again. The background looks again each second.
         looks.moves.fetch_max(moves, Ordering::AcqRel);
         match &seen {
-            Ok(()) => note_look(target),
+            Ok(()) => now.note_look(target),
             Err(unseen) => {
                 *looks.looked_at.lock() = None;
                 *looks.failed.lock() = hides.then(|| (begun, unseen.clone()));
@@ -180,14 +188,8 @@ impl InForce {
             let (tables, at_once) = (Arc::clone(&tables), Arc::clone(&at_once));
             raises.spawn(async move {
                 let _one_of_them = at_once.acquire().await;
-                let looked = if is_to_be_raised(&target) {
-                    tables.raise(&target).await
-                } else {
-                    tables.look_at(&target, None).await
-                };
-                match looked {
-                    Ok(()) => note_success(&target),
-                    Err(error) => drop(tables.note_failure(&target, &error)),
+                if let Err(error) = tables.look_or_raise(&target, false, None).await {
+                    drop(tables.note_failure(&target, &error));
                 }
             });
         }
@@ -232,10 +234,6 @@ fn is_to_be_raised(target: &Target) -> bool {
     looks.done.load(Ordering::Acquire) < looks.due.load(Ordering::Acquire)
 }
 
-fn note_look(target: &Target) {
-    *target.filled.looks.looked_at.lock() = Some(Instant::now());
-}
-
 /// One line a second for each table at most.
 fn note_overtaken(target: &Target, highest: u64) {
     target.filled.note_overtaken();
@@ -250,6 +248,13 @@ fn note_overtaken(target: &Target, highest: u64) {
 }
 
 impl Tables {
+    /// A generator that was closed meanwhile was not raised, and the next one may issue the same ids.
+    fn note_look(&self, target: &Target) {
+        if !self.is_retired() {
+            *target.filled.looks.looked_at.lock() = Some(Instant::now());
+        }
+    }
+
     /// Whether an id has collided since the table was looked at, or a statement may have given rows other ids.
     pub(crate) fn is_to_be_looked_at(&self, target: &Target) -> bool {
         self.is_due(target, self.backend.moves.seen())
@@ -262,15 +267,17 @@ impl Tables {
             || looks.moves.load(Ordering::Acquire) < moves && self.id_column_to_look_at(target).is_some()
     }
 
-    /// Whether a statement that hides collisions has to wait for a look: ids of others may be in the table by now.
-    pub(crate) fn must_be_seen(&self, target: &Target) -> bool {
+    /// Whether a statement that hides collisions has to wait for a look: ids of others may be in the table by now. `from`: a look that
+    /// came later is not too old.
+    pub(crate) fn must_be_seen(&self, target: &Target, from: Option<Instant>) -> bool {
         let looks = &target.filled.looks;
-        let is_old = looks.looked_at.lock().is_none_or(|at| at.elapsed() > LOOK_AGE_MAX);
+        let is_old_at = |at: Instant| at.elapsed() > LOOK_AGE_MAX && from.is_none_or(|from| at < from);
+        let is_old = looks.looked_at.lock().is_none_or(is_old_at);
         let is_due = || is_to_be_raised(target) && *looks.has_index.lock() != Some(false);
         (is_old || is_due()) && self.id_column_to_look_at(target).is_some()
     }
 
-    async fn look_or_raise(
+    pub(super) async fn look_or_raise(
         &self,
         target: &Target,
         hides: bool,
@@ -283,12 +290,24 @@ impl Tables {
         {
             return Ok(());
         }
-        if read.is_none() && is_to_be_raised(target) {
-            return self.raise(target).await;
-        }
         let due = looks.due.load(Ordering::Acquire);
-        self.look_at(target, read).await?;
+        let raises = read.is_none() && is_to_be_raised(target);
+        match &self.backend.successor {
+            // The ranges that are reserved are there.
+            Some(successor) => {
+                let look = Look { raises, read: read.map(str::to_owned) };
+                let limit = if hides { SEEN_WITHIN } else { DDL_READ_MAX };
+                successor.look(target, look, limit).await.map_err(TableError::Unseen)?;
+                if raises {
+                    self.backend.taken.of(&target.rule.generator).set_away(false);
+                }
+            }
+            None if raises => self.raise(target).await?,
+            None => self.look_at(target, read).await?,
+        }
         looks.done.fetch_max(due, Ordering::AcqRel);
+        note_success(target);
+        self.note_look(target);
         Ok(())
     }
 
@@ -315,6 +334,11 @@ impl Tables {
         };
         let highest =
             schema.highest_id_above(read, &target.rule.schema, &target.table, self.reach(target)).await?;
+        // A session of the process before this one does not know how far its generator follows.
+        if self.reach(target).is_some_and(|reach| highest > reach) {
+            let why = format!("id {highest} in it is too high for its generator; connect again");
+            return Err(TableError::Unseen(Unseen::new(why)));
+        }
         // As the session sees it. What is reserved here below that id is given up.
         if self.lift(target, highest).await? == Some(true) {
             note_overtaken(target, highest);
@@ -347,23 +371,15 @@ impl Tables {
             }
         }
         for (target, _) in targets {
-            note_look(target);
+            self.note_look(target);
         }
         Ok(())
     }
 
     async fn pass(&self, target: &Target, highest: u64) -> Result<(), TableError> {
-        let name = &target.rule.generator;
-        let came_past = match (self.generators.get(name), &self.backend.successor) {
-            (Some(generator), _) => generator.pass(highest, RAISED_WITHIN).await?,
-            // It looks itself, but for what was sent here.
-            (None, Some(successor)) => {
-                successor.advance_past(target, highest, RAISED_WITHIN).await?;
-                false
-            }
-            (None, None) => false,
-        };
-        if came_past {
+        if let Some(generator) = self.generators.get(&target.rule.generator)
+            && generator.pass(highest, RAISED_WITHIN).await?
+        {
             note_overtaken(target, highest);
         }
         Ok(())
@@ -371,14 +387,8 @@ impl Tables {
 
     /// Has the table's generator continue above all that is in it, whatever is reserved.
     async fn raise(&self, target: &Target) -> Result<(), TableError> {
-        let looks = &target.filled.looks;
-        let due = looks.due.load(Ordering::Acquire);
-        let Some((highest, came_past)) = self.go_above(target).await? else {
-            looks.done.fetch_max(due, Ordering::AcqRel);
-            return Ok(());
-        };
-        looks.done.fetch_max(due, Ordering::AcqRel);
-        *looks.above.lock() = Some((highest, Instant::now()));
+        let Some((highest, came_past)) = self.go_above(target).await? else { return Ok(()) };
+        *target.filled.looks.above.lock() = Some((highest, Instant::now()));
         self.backend.taken.of(&target.rule.generator).set_away(false);
         if came_past {
             note_overtaken(target, highest);
@@ -406,7 +416,7 @@ impl Tables {
         taken
     }
 
-    /// Has the table's generator continue above all that is in it: the highest id, and whether the generator was not above it. `None`: nobody can
+    /// Has the table's generator continue above all that is in it: the highest id, and whether it came there without a generator. `None`: nobody can
     /// read what is in it, or a later version of the rules has no such generator.
     async fn go_above(&self, target: &Target) -> Result<Option<(u64, bool)>, TableError> {
         let rule = &target.rule;
@@ -419,20 +429,11 @@ impl Tables {
         Ok(came_past.map(|came_past| (highest, came_past)))
     }
 
-    /// Gives up what the generator has reserved up to an id. Whether it was not above that id; `None`: there is no such generator any more.
+    /// Gives up what the generator has reserved up to an id. Whether the id came into the table without a generator; `None`: there is no such
+    /// generator any more.
     async fn lift(&self, target: &Target, highest: u64) -> Result<Option<bool>, TableError> {
-        match (self.generators.get(&target.rule.generator), &self.backend.successor) {
-            (Some(generator), _) => {
-                let came_past = !generator.is_above(highest);
-                generator.raise_floor(highest, RAISED_WITHIN).await?;
-                Ok(Some(came_past))
-            }
-            (None, Some(successor)) => {
-                successor.advance_past(target, highest, RAISED_WITHIN).await?;
-                Ok(Some(false))
-            }
-            (None, None) => Ok(None),
-        }
+        let Some(generator) = self.generators.get(&target.rule.generator) else { return Ok(None) };
+        Ok(Some(generator.rise_above(highest, RAISED_WITHIN).await?))
     }
 
     /// Ids above it do not count: one that a client has mistyped must not use the generator up.

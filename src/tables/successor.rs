@@ -6,14 +6,16 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use tokio::time::timeout;
 
 use crate::ids::generator::Advanced;
 use crate::ids::range::block::{IdBlock, Spacing};
 use crate::ids::{Generator, TakeError};
 use crate::rewrite::plan::Lookup;
-use crate::rewrite::plan::target::Target;
+use crate::rewrite::plan::target::{Target, Unseen};
 use crate::tables::change::Next;
 use crate::tables::locks::SendBy;
+use crate::tables::looks::unseen_within;
 use crate::tables::{Backend, InForce, OfGenerator, TableError, Tables};
 
 /// The process that issues ids in this one's stead.
@@ -24,6 +26,18 @@ pub trait Successor: Send + Sync + 'static {
     /// As [`Generator::advance_past`].
     async fn advance_past(&self, target: &Target, id: u64, deadline: Duration)
     -> Result<Advanced, TakeError>;
+
+    /// Looks at the table's highest id. Ids issued afterwards are above it.
+    async fn look(&self, target: &Target, look: Look, deadline: Duration) -> Result<(), Unseen>;
+}
+
+/// How a table is to be looked at.
+#[derive(Debug)]
+pub struct Look {
+    /// Ids have collided, or the server has numbered rows: what is reserved up to the highest id is given up.
+    pub raises: bool,
+    /// The table's highest id, where the session has read it, since nobody else can.
+    pub read: Option<String>,
 }
 
 /// What another process's rules say of a table.
@@ -235,6 +249,27 @@ impl InForce {
         }
     }
 
+    /// Looks at a table for a session of the process before this one.
+    pub async fn look_for(&self, asked: &Asked<'_>, look: &Look, deadline: Duration) -> Result<(), Unseen> {
+        let looking = async {
+            loop {
+                let (tables, target) = self.target(asked).await.map_err(Unseen::new)?;
+                let looked = {
+                    let looks = &target.filled.looks;
+                    let _one_at_a_time = looks.looking.lock().await;
+                    looks.due.fetch_add(u64::from(look.raises), Ordering::AcqRel);
+                    tables.look_or_raise(&target, false, look.read.as_deref()).await
+                };
+                if !tables.is_retired() {
+                    return looked.or_else(|error| tables.note_failure(&target, &error));
+                }
+                let changed = self.after(&tables, deadline).await;
+                changed.ok_or_else(|| Unseen::new("the rules are being changed"))?;
+            }
+        };
+        timeout(deadline, looking).await.unwrap_or_else(|_| Err(unseen_within(deadline)))
+    }
+
     async fn target(&self, asked: &Asked<'_>) -> Result<(Arc<Tables>, Arc<Target>), String> {
         let Asked { schema, table, .. } = *asked;
         let tables = self.now();
@@ -270,6 +305,10 @@ mod tests {
 
         async fn advance_past(&self, _: &Target, _: u64, _: Duration) -> Result<Advanced, TakeError> {
             Err(TakeError::NotOpen { generator: "s.g".into() })
+        }
+
+        async fn look(&self, _: &Target, _: Look, _: Duration) -> Result<(), Unseen> {
+            Err(Unseen::new("nobody looks"))
         }
     }
 

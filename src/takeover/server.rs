@@ -12,7 +12,8 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::tables::InForce;
+use crate::rewrite::plan::target::Unseen;
+use crate::tables::{InForce, Look};
 use crate::takeover::socket::{Lines, SOCKET, TakeoverError, is_ours, listen};
 use crate::takeover::wire::{PROTOCOL, Reply, Request};
 
@@ -170,6 +171,13 @@ async fn answer(
                 match tables.pass_for(&target.asked(), id, Duration::from_millis(deadline_ms)).await {
                     Ok(advanced) => Reply::Passed(advanced),
                     Err(reason) => Reply::Refused { reason },
+                }
+            }
+            Request::Look { target, raises, read, deadline_ms } => {
+                let look = Look { raises, read };
+                match tables.look_for(&target.asked(), &look, Duration::from_millis(deadline_ms)).await {
+                    Ok(()) => Reply::Looked,
+                    Err(Unseen { why, is_locked }) => Reply::Unseen { why, is_locked },
                 }
             }
         };

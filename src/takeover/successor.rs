@@ -13,8 +13,8 @@ use tokio::time::{Instant, timeout_at};
 use crate::ids::errors::TakeError;
 use crate::ids::generator::Advanced;
 use crate::ids::range::block::IdBlock;
-use crate::rewrite::plan::target::Target;
-use crate::tables::Successor;
+use crate::rewrite::plan::target::{Target, Unseen};
+use crate::tables::{Look, Successor};
 use crate::takeover::socket::{Lines, SOCKET};
 use crate::takeover::wire::{Reply, Request, RuledTable};
 
@@ -142,6 +142,21 @@ impl Successor for RemoteSuccessor {
             Reply::Passed(advanced) => Ok(advanced),
             _ => Err(odd(target)),
         }
+    }
+
+    async fn look(&self, target: &Target, look: Look, deadline: Duration) -> Result<(), Unseen> {
+        let until = Instant::now() + deadline;
+        let Look { raises, read } = look;
+        let request =
+            Request::Look { target: ruled_table(target), raises, read, deadline_ms: millis(deadline) };
+        let reason = match self.ask(target, &request, until).await {
+            Ok(Reply::Looked) => return Ok(()),
+            Ok(Reply::Unseen { why, is_locked }) => return Err(Unseen { why, is_locked }),
+            Ok(_) => "its answer is not understood".to_owned(),
+            Err(TakeError::Successor { reason, .. }) => reason,
+            Err(error) => error.for_client(),
+        };
+        Err(Unseen::new(format!("another process has taken over and did not look at the table: {reason}")))
     }
 }
 

@@ -33,6 +33,13 @@ pub(super) enum Request {
         id: u64,
         deadline_ms: u64,
     },
+    /// Later ids are above those in the table. `raises`: an id has collided, or the server has numbered rows. `read`: the highest, as the session has read it.
+    Look {
+        target: RuledTable,
+        raises: bool,
+        read: Option<String>,
+        deadline_ms: u64,
+    },
 }
 
 /// A line of the process that was asked.
@@ -49,6 +56,12 @@ pub(super) enum Reply {
     },
     /// What became of an id that a client wrote.
     Passed(Advanced),
+    Looked,
+    /// The table could not be looked at.
+    Unseen {
+        why: String,
+        is_locked: bool,
+    },
     Refused {
         reason: String,
     },
@@ -109,8 +122,12 @@ mod tests {
                 format!(r#"{{"take":{{"target":{named},"n":3,"deadline_ms":1000}}}}"#),
             ),
             (
-                Request::Pass { target, id: 7, deadline_ms: 1000 },
+                Request::Pass { target: target.clone(), id: 7, deadline_ms: 1000 },
                 format!(r#"{{"pass":{{"target":{named},"id":7,"deadline_ms":1000}}}}"#),
+            ),
+            (
+                Request::Look { target, raises: true, read: Some("9".into()), deadline_ms: 1000 },
+                format!(r#"{{"look":{{"target":{named},"raises":true,"read":"9","deadline_ms":1000}}}}"#),
             ),
         ] {
             assert_eq!(serde_json::to_string(&request).unwrap(), text);
@@ -121,6 +138,11 @@ mod tests {
             (Reply::Done, r#""done""#),
             (Reply::Ids { first: u64::MAX }, r#"{"ids":{"first":18446744073709551615}}"#),
             (Reply::Passed(Advanced::TooFar), r#"{"passed":"too_far"}"#),
+            (Reply::Looked, r#""looked""#),
+            (
+                Reply::Unseen { why: "locked".into(), is_locked: true },
+                r#"{"unseen":{"why":"locked","is_locked":true}}"#,
+            ),
             (Reply::Refused { reason: "\n".into() }, r#"{"refused":{"reason":"\n"}}"#),
         ] {
             assert_eq!(serde_json::to_string(&reply).unwrap(), text);

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{Dispenser, Gate, Zone};
+use super::{Dispenser, Gate, State, Zone};
 
 impl Dispenser {
     /// The first slot that may still be handed out, wherever what is reserved lies.
@@ -12,12 +12,24 @@ impl Dispenser {
 
     /// The slot that is handed out next, of what is reserved here.
     pub(in crate::ids) fn next(&self) -> u64 {
-        let state = self.lock();
+        self.next_in(&self.lock())
+    }
+
+    fn next_in(&self, state: &State) -> u64 {
         let stands = match state.gate {
             Gate::Open => self.next.0.load(Ordering::Relaxed).min(state.zone.end),
             Gate::Shut | Gate::Closed => state.zone.start,
         };
         stands.max(state.floor)
+    }
+
+    /// Whether a slot is reserved here and not handed out.
+    pub(in crate::ids) fn has_left(&self, slot: u64) -> bool {
+        let state = self.lock();
+        let next = self.next_in(&state);
+        let lies_in = |start, end| (start..end).contains(&slot);
+        lies_in(next, state.zone.end)
+            || state.pending.is_some_and(|pending| lies_in(pending.start.max(state.floor), pending.end))
     }
 
     /// The ends of what is reserved here and not handed out, the last one first.

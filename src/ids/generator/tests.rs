@@ -9,6 +9,7 @@ use crate::ids::sequence::{Batch, SequenceSpec};
 use crate::store::memory::{Faults, MemoryStore};
 use crate::store::{GeneratorRecord, Key, StoreError, record};
 
+mod above;
 mod simulation;
 mod threads;
 
@@ -332,29 +333,6 @@ async fn an_explicit_id_in_anothers_range_changes_nothing() {
     // All of a's first zone is used or skipped; the next lies behind b's.
     assert_eq!(a.advance_past(11, SECOND).await, Ok(Advanced::Past));
     assert!(first(&a, 1).await >= bound);
-}
-
-/// Two proxies have ranges, and others have stored ids: in this one's range, in the other one's, and above both.
-#[tokio::test(start_paused = true)]
-async fn ids_go_on_above_the_highest_of_the_table() {
-    let store = Arc::new(MemoryStore::new());
-    let (a, b) = (open(&store, by(10), 0, u64::MAX).await, open(&store, by(1_000), 0, u64::MAX).await);
-    assert_eq!((first(&a, 1).await, first(&b, 1).await), (1, 12));
-    settle().await;
-    let pass = async |highest: u64| a.pass(highest, SECOND).await.unwrap();
-    assert!(!pass(1).await, "its own");
-    // It lies in the other range, and others may lie in this one.
-    assert!(!pass(500).await);
-    assert_eq!((a.last_below(500), a.last_below(3)), (Some(11), None));
-    assert!(pass(6).await && !pass(6).await);
-    assert_eq!(first(&a, 1).await, 7);
-    let bound = stored(&store).bound;
-    assert!(!pass(bound + super::REACH_MAX + 1).await, "too far");
-    assert!(a.reach() <= bound + super::REACH_MAX);
-    assert_eq!(first(&a, 1).await, 8);
-    assert!(pass(bound + 5).await);
-    assert_eq!(first(&a, 1).await, bound + 6);
-    assert_eq!((a.stats().explicit_elsewhere, a.stats().explicit_too_far), (0, 0));
 }
 
 #[tokio::test(start_paused = true)]

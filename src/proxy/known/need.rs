@@ -4,7 +4,7 @@
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::ids::range::block::IdBlock;
 use crate::mysql::error::Refusal;
@@ -114,9 +114,9 @@ impl Shown {
     }
 }
 
-/// Questions to the server for one command: more than it names tables, and than DDL comes in
-/// between.
-const LOOKUPS_MAX: u32 = 100;
+/// Questions for one command. A packet of many statements has two for each table that is new; more come only after DDL.
+const LOOKUPS_MAX: u32 = 1_000;
+const PACKET_LOOKS_MAX: Duration = Duration::from_secs(5);
 
 /// Ids that were taken for the command and are not in it yet.
 #[derive(Debug)]
@@ -137,6 +137,8 @@ pub(in crate::proxy) struct Supplied {
     since: Option<u64>,
     /// Columns that did not fit the text have been read again.
     pub(in crate::proxy) has_read_again: bool,
+    /// Since when tables are looked at for the command.
+    looked_from: Option<Instant>,
     /// Tables whose columns were read again for their age.
     read_for_age: Vec<TableName>,
     /// Ids that were waited for, or were at hand while others were waited for. Only the rules that
@@ -194,15 +196,24 @@ impl Supplied {
         self.ids.push(Held { under: tables.clone(), target, ids, since: Instant::now() });
     }
 
-    /// The look at a table before its ids are taken, if the statement hides collisions and it is due.
+    /// The look at a table before its ids are taken, if the statement hides collisions and it is due. The looks at all tables of a packet count for
+    /// [`PACKET_LOOKS_MAX`], or those at its first tables would be too old when the last one is looked at.
     pub(in crate::proxy) fn look_before(
         &mut self,
         tables: &Tables,
         insert: &InsertPlan,
         target: &Arc<Target>,
-    ) -> Option<Need> {
-        let is_due = insert.hides_collisions() && tables.must_be_seen(target) && self.may_look();
-        is_due.then(|| Need::Look(Arc::clone(target)))
+    ) -> Result<(), Unsent> {
+        let from = self.looked_from.filter(|from| from.elapsed() < PACKET_LOOKS_MAX);
+        if !insert.hides_collisions() || !tables.must_be_seen(target, from) {
+            return Ok(());
+        }
+        self.looked_from = Some(from.unwrap_or_else(Instant::now));
+        if self.may_look() {
+            return Err(Need::Look(Arc::clone(target)).into());
+        }
+        let why = "Rowstamp cannot look at so many tables for one packet, or others keep storing ids in them; send fewer statements at a time";
+        Err(Refusal::NoId(target.at(why)).into())
     }
 
     pub(in crate::proxy) fn take(

@@ -12,7 +12,7 @@ const LOCKED: &str = "the table is locked (LOCK TABLES or DDL)";
 
 impl Tables {
     /// `Ok`: a right is missing for good, or the server will tell the statement the same.
-    pub(super) fn note_failure(&self, target: &Target, error: &TableError) -> Result<(), Unseen> {
+    pub(in crate::tables) fn note_failure(&self, target: &Target, error: &TableError) -> Result<(), Unseen> {
         warn_of_failure(target, error);
         let looks = &target.filled.looks;
         match error {
@@ -23,21 +23,31 @@ impl Tables {
                 looks.done.fetch_max(looks.due.load(Ordering::Acquire), Ordering::AcqRel);
                 Ok(())
             }
+            TableError::Unseen(unseen) => {
+                if !unseen.is_locked && target.may_go_without() {
+                    self.number_natively(target);
+                }
+                Err(unseen.clone())
+            }
             TableError::Schema(_) => Err(Unseen::new("the server does not answer the control account")),
             TableError::Floor(error) => {
                 if error.is_outage() && target.may_go_without() {
-                    // Nobody waits for it until the generator was raised.
-                    self.backend.taken.of(&target.rule.generator).set_away(true);
-                    looks.due.fetch_add(1, Ordering::AcqRel);
+                    self.number_natively(target);
                 }
                 Err(Unseen::new(error.for_client()))
             }
             error => Err(Unseen::new(error.for_client())),
         }
     }
+
+    /// Nobody waits for ids until the generator was raised.
+    fn number_natively(&self, target: &Target) {
+        self.backend.taken.of(&target.rule.generator).set_away(true);
+        target.filled.looks.due.fetch_add(1, Ordering::AcqRel);
+    }
 }
 
-pub(super) fn unseen_within(limit: Duration) -> Unseen {
+pub(in crate::tables) fn unseen_within(limit: Duration) -> Unseen {
     Unseen::new(format!("that takes more than {limit:?}"))
 }
 

@@ -104,7 +104,16 @@ async fn owner(world: Arc<World>, number: u32) {
                     );
                 }
             }
-            10..50 => {
+            10..12 => {
+                let highest = world.bound().saturating_sub(10) + random.gen_range(0..40);
+                if open.rise_above(highest, DEADLINE).await.is_ok()
+                    && let Ok(ids) = open.take(count, DEADLINE).await
+                {
+                    world.issued(&ids, &who);
+                    assert!(ids.first() > highest, "seed {}: {} after {highest}", world.seed, ids.first());
+                }
+            }
+            12..50 => {
                 if let Some(ids) = open.try_take(count) {
                     world.issued(&ids, &who);
                 }

@@ -80,10 +80,8 @@ impl Session {
         supplied: &mut Supplied,
     ) -> Result<IdBlock, Unsent> {
         let (SetId::Taken(next), Some(n)) = (self.relay.session.set_id, NonZeroU64::new(ids.into())) else {
-            if supplied.without_ids.is_none()
-                && let Some(look) = supplied.look_before(tables, insert, target)
-            {
-                return Err(look.into());
+            if supplied.without_ids.is_none() {
+                supplied.look_before(tables, insert, target)?;
             }
             return self.take(tables, target, ids, supplied);
         };
