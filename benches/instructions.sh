@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Instructions a statement, by callgrind: one build beside another, on one private MariaDB. A busy machine does not change the figures much.
+# Instructions a statement, by callgrind: one build beside another, on one private MariaDB.
 set -uo pipefail
 
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -21,7 +21,7 @@ Valgrind does not know rustix's own system calls. Build the binaries with
     RUSTFLAGS="--cfg rustix_use_libc" cargo build --release --target-dir target/callgrind
 
 Needs valgrind and sysbench, which tests/install.sh installs where they are missing. What Rowstamp does in the background meanwhile is
-counted too: two runs of one binary differ by about 1 %.
+counted too: two runs of one binary on a busy machine differ by up to 2.5 %, and by 10 % from those on an idle one.
 USAGE
 }
 
