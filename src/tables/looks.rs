@@ -43,6 +43,10 @@ const NATIVE_PAUSE: Duration = Duration::from_secs(2);
 /// A statement that hides collisions waits so long for the look at its table.
 const SEEN_WITHIN: Duration = Duration::from_secs(5);
 
+/// The process that took over has so long to look, so that its answer comes before the look is given up.
+const ANSWERS_WITHIN: Duration = Duration::from_millis(1500);
+const ANSWERS_HIDING_WITHIN: Duration = Duration::from_millis(4500);
+
 /// The store has so long to raise a generator above what was seen.
 const RAISED_WITHIN: Duration = Duration::from_secs(2);
 
@@ -131,7 +135,7 @@ impl InForce {
         let (mut now, begun) = (self.now(), Instant::now());
         let (seen, moves) = loop {
             // Another session's look may have been the one that is wanted.
-            if !(now.is_due(target, wanted) || hides && now.must_be_seen(target, None)) {
+            if !(now.is_due(target, wanted) || hides && now.must_be_seen(target, Some(asked))) {
                 return Ok(());
             }
             let is_away = || self.backend.taken.of(&target.rule.generator).is_away();
@@ -146,10 +150,9 @@ impl InForce {
             let moves = self.backend.moves.seen();
             let looked = timeout_at(end, now.look_or_raise(target, hides, read)).await;
             // The generator was closed perhaps, and its ids are the next one's.
-            if now.is_retired()
-                && let Ok(Some(next)) = timeout_at(end, self.after(&now, limit)).await
-            {
-                now = next;
+            if now.is_retired() {
+                let next = timeout_at(end, self.after(&now, limit)).await.ok().flatten();
+                now = next.ok_or_else(|| Unseen::new("the rules are being changed"))?;
                 continue;
             }
             let seen = match looked {
@@ -166,7 +169,7 @@ impl InForce {
         // Also where it failed: INSERTs that hide nothing do not wait for it again. The background looks again each second.
         looks.moves.fetch_max(moves, Ordering::AcqRel);
         match &seen {
-            Ok(()) => now.note_look(target),
+            Ok(()) => now.note_look(target, begun),
             Err(unseen) => {
                 *looks.looked_at.lock() = None;
                 *looks.failed.lock() = hides.then(|| (begun, unseen.clone()));
@@ -248,10 +251,12 @@ fn note_overtaken(target: &Target, highest: u64) {
 }
 
 impl Tables {
-    /// A generator that was closed meanwhile was not raised, and the next one may issue the same ids.
-    fn note_look(&self, target: &Target) {
+    fn note_look(&self, target: &Target, begun: Instant) {
         if !self.is_retired() {
-            *target.filled.looks.looked_at.lock() = Some(Instant::now());
+            let mut looked_at = target.filled.looks.looked_at.lock();
+            // Another look may have begun later, and has ended.
+            let begun = looked_at.map_or(begun, |(other, _)| other.max(begun));
+            *looked_at = Some((begun, Instant::now()));
         }
     }
 
@@ -268,10 +273,11 @@ impl Tables {
     }
 
     /// Whether a statement that hides collisions has to wait for a look: ids of others may be in the table by now. `from`: a look that
-    /// came later is not too old.
+    /// began later is not too old.
     pub(crate) fn must_be_seen(&self, target: &Target, from: Option<Instant>) -> bool {
         let looks = &target.filled.looks;
-        let is_old_at = |at: Instant| at.elapsed() > LOOK_AGE_MAX && from.is_none_or(|from| at < from);
+        let is_old_at =
+            |(begun, _): (Instant, _)| begun.elapsed() > LOOK_AGE_MAX && from.is_none_or(|from| begun < from);
         let is_old = looks.looked_at.lock().is_none_or(is_old_at);
         let is_due = || is_to_be_raised(target) && *looks.has_index.lock() != Some(false);
         (is_old || is_due()) && self.id_column_to_look_at(target).is_some()
@@ -283,7 +289,7 @@ impl Tables {
         hides: bool,
         read: Option<&str>,
     ) -> Result<(), TableError> {
-        let looks = &target.filled.looks;
+        let (looks, begun) = (&target.filled.looks, Instant::now());
         if let Some((schema, column)) = self.backend.schema.as_ref().zip(self.id_column_to_look_at(target))
             && hides
             && !self.has_index(schema, target, &column).await?
@@ -296,8 +302,8 @@ impl Tables {
             // The ranges that are reserved are there.
             Some(successor) => {
                 let look = Look { raises, read: read.map(str::to_owned) };
-                let limit = if hides { SEEN_WITHIN } else { DDL_READ_MAX };
-                successor.look(target, look, limit).await.map_err(TableError::Unseen)?;
+                let limit = if hides { ANSWERS_HIDING_WITHIN } else { ANSWERS_WITHIN };
+                successor.look(target, look, limit).await?;
                 if raises {
                     self.backend.taken.of(&target.rule.generator).set_away(false);
                 }
@@ -305,9 +311,12 @@ impl Tables {
             None if raises => self.raise(target).await?,
             None => self.look_at(target, read).await?,
         }
-        looks.done.fetch_max(due, Ordering::AcqRel);
-        note_success(target);
-        self.note_look(target);
+        // A generator that was closed meanwhile was not raised, and the next one may issue the same ids.
+        if !self.is_retired() {
+            looks.done.fetch_max(due, Ordering::AcqRel);
+            note_success(target);
+            self.note_look(target, begun);
+        }
         Ok(())
     }
 
@@ -336,7 +345,7 @@ impl Tables {
             schema.highest_id_above(read, &target.rule.schema, &target.table, self.reach(target)).await?;
         // A session of the process before this one does not know how far its generator follows.
         if self.reach(target).is_some_and(|reach| highest > reach) {
-            let why = format!("id {highest} in it is too high for its generator; connect again");
+            let why = format!("id {highest} in it is too high for its generator (connect again)");
             return Err(TableError::Unseen(Unseen::new(why)));
         }
         // As the session sees it. What is reserved here below that id is given up.
@@ -352,6 +361,7 @@ impl Tables {
         schema: &Schema,
         targets: &[(Arc<Target>, ColumnShape)],
     ) -> Result<(), TableError> {
+        let begun = Instant::now();
         let mut asked: Vec<Highest<'_>> = targets.iter().map(|of| asked(of, self.reach(&of.0))).collect();
         let mut of: Vec<&Target> = targets.iter().map(|(target, _)| &**target).collect();
         // A generator has two ranges at most.
@@ -371,7 +381,7 @@ impl Tables {
             }
         }
         for (target, _) in targets {
-            self.note_look(target);
+            self.note_look(target, begun);
         }
         Ok(())
     }
@@ -388,9 +398,15 @@ impl Tables {
     /// Has the table's generator continue above all that is in it, whatever is reserved.
     async fn raise(&self, target: &Target) -> Result<(), TableError> {
         let Some((highest, came_past)) = self.go_above(target).await? else { return Ok(()) };
+        if self.is_retired() {
+            return Ok(());
+        }
         *target.filled.looks.above.lock() = Some((highest, Instant::now()));
-        self.backend.taken.of(&target.rule.generator).set_away(false);
-        if came_past {
+        let of = self.backend.taken.of(&target.rule.generator);
+        // The server has numbered rows meanwhile. The store may have the bound of an attempt that it did not answer in time.
+        let was_away = of.is_away();
+        of.set_away(false);
+        if came_past || was_away {
             note_overtaken(target, highest);
         }
         Ok(())

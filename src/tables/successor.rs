@@ -28,7 +28,7 @@ pub trait Successor: Send + Sync + 'static {
     -> Result<Advanced, TakeError>;
 
     /// Looks at the table's highest id. Ids issued afterwards are above it.
-    async fn look(&self, target: &Target, look: Look, deadline: Duration) -> Result<(), Unseen>;
+    async fn look(&self, target: &Target, look: Look, deadline: Duration) -> Result<(), TableError>;
 }
 
 /// How a table is to be looked at.
@@ -226,6 +226,10 @@ impl InForce {
     ) -> Result<IdBlock, String> {
         loop {
             let (tables, target) = self.target(asked).await?;
+            if tables.is_to_be_looked_at(&target) {
+                // Whatever was seen: a statement that hides collisions has had the table looked at.
+                drop(self.look(&target, false, None, deadline).await);
+            }
             let taken = tables.take(&target, n, deadline).await;
             if !tables.is_retired() {
                 if taken.is_ok() {
@@ -257,6 +261,9 @@ impl InForce {
                 let looked = {
                     let looks = &target.filled.looks;
                     let _one_at_a_time = looks.looking.lock().await;
+                    if target.may_go_without() && self.backend.taken.of(&target.rule.generator).is_away() {
+                        return Err(Unseen::new("the server numbers the table's rows"));
+                    }
                     looks.due.fetch_add(u64::from(look.raises), Ordering::AcqRel);
                     tables.look_or_raise(&target, false, look.read.as_deref()).await
                 };
@@ -307,8 +314,8 @@ mod tests {
             Err(TakeError::NotOpen { generator: "s.g".into() })
         }
 
-        async fn look(&self, _: &Target, _: Look, _: Duration) -> Result<(), Unseen> {
-            Err(Unseen::new("nobody looks"))
+        async fn look(&self, _: &Target, _: Look, _: Duration) -> Result<(), TableError> {
+            Err(TableError::Yielded)
         }
     }
 

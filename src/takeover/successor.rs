@@ -14,7 +14,7 @@ use crate::ids::errors::TakeError;
 use crate::ids::generator::Advanced;
 use crate::ids::range::block::IdBlock;
 use crate::rewrite::plan::target::{Target, Unseen};
-use crate::tables::{Look, Successor};
+use crate::tables::{Look, Successor, TableError};
 use crate::takeover::socket::{Lines, SOCKET};
 use crate::takeover::wire::{Reply, Request, RuledTable};
 
@@ -144,19 +144,16 @@ impl Successor for RemoteSuccessor {
         }
     }
 
-    async fn look(&self, target: &Target, look: Look, deadline: Duration) -> Result<(), Unseen> {
+    async fn look(&self, target: &Target, look: Look, deadline: Duration) -> Result<(), TableError> {
         let until = Instant::now() + deadline;
         let Look { raises, read } = look;
         let request =
             Request::Look { target: ruled_table(target), raises, read, deadline_ms: millis(deadline) };
-        let reason = match self.ask(target, &request, until).await {
-            Ok(Reply::Looked) => return Ok(()),
-            Ok(Reply::Unseen { why, is_locked }) => return Err(Unseen { why, is_locked }),
-            Ok(_) => "its answer is not understood".to_owned(),
-            Err(TakeError::Successor { reason, .. }) => reason,
-            Err(error) => error.for_client(),
-        };
-        Err(Unseen::new(format!("another process has taken over and did not look at the table: {reason}")))
+        match self.ask(target, &request, until).await? {
+            Reply::Looked => Ok(()),
+            Reply::Unseen { why, is_locked } => Err(TableError::Unseen(Unseen { why, is_locked })),
+            _ => Err(odd(target).into()),
+        }
     }
 }
 

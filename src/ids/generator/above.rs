@@ -16,11 +16,8 @@ impl Sequence {
     /// The same, where ids of others may also lie below `highest` in a range that is reserved here, which nobody can look at: what is reserved up to
     /// `highest` is given up. True if it is certain that no generator has issued it.
     pub async fn rise_above(&self, highest: u64, deadline: Duration) -> Result<bool, TakeError> {
-        if self.is_above(highest) {
-            return Ok(false);
-        }
         let is_reserved_here = self.dispenser.has_left(self.slots.at_or_above(highest));
-        // Nobody else issues ids up to it that were not reserved before.
+        // Nobody else issues ids up to it that were not reserved before. The store need not be there.
         if highest < self.bound.load(Ordering::Relaxed) {
             self.dispenser.raise_floor(self.slots.at_or_above(bound_above(highest)));
             return Ok(is_reserved_here);

@@ -116,7 +116,8 @@ impl Shown {
 
 /// Questions for one command. A packet of many statements has two for each table that is new; more come only after DDL.
 const LOOKUPS_MAX: u32 = 1_000;
-const PACKET_LOOKS_MAX: Duration = Duration::from_secs(5);
+/// More than a look takes at most.
+const PACKET_LOOKS_MAX: Duration = Duration::from_secs(10);
 
 /// Ids that were taken for the command and are not in it yet.
 #[derive(Debug)]

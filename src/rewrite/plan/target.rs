@@ -37,7 +37,8 @@ pub struct Looks {
     pub moves: AtomicU64,
     /// Whether statements have taken ids for the table since the background looked at it.
     pub is_used: AtomicBool,
-    pub looked_at: Mutex<Option<Instant>>,
+    /// The last look: when it began, from which its age counts, and when it ended. `None`: it failed.
+    pub looked_at: Mutex<Option<(Instant, Instant)>>,
     /// How often an id has collided, or the server has numbered rows, and a generator could not be raised: each time it is to be raised above the table's ids.
     pub due: AtomicU64,
     /// How often it had been so before the generator was raised last.
@@ -141,7 +142,7 @@ pub struct Through {
 impl Target {
     /// Ids that were taken before may have been found in the table.
     pub fn was_looked_at_since(&self, moment: Instant) -> bool {
-        self.filled.looks.looked_at.lock().is_some_and(|at| at > moment)
+        self.filled.looks.looked_at.lock().is_some_and(|(_, ended)| ended > moment)
     }
 
     /// Of calls that draw ids for no table. Its name is one that no table of the rules has.

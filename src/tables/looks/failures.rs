@@ -23,27 +23,18 @@ impl Tables {
                 looks.done.fetch_max(looks.due.load(Ordering::Acquire), Ordering::AcqRel);
                 Ok(())
             }
-            TableError::Unseen(unseen) => {
-                if !unseen.is_locked && target.may_go_without() {
-                    self.number_natively(target);
-                }
-                Err(unseen.clone())
-            }
+            TableError::Unseen(unseen) => Err(unseen.clone()),
             TableError::Schema(_) => Err(Unseen::new("the server does not answer the control account")),
             TableError::Floor(error) => {
                 if error.is_outage() && target.may_go_without() {
-                    self.number_natively(target);
+                    // Nobody waits for it until the generator was raised.
+                    self.backend.taken.of(&target.rule.generator).set_away(true);
+                    looks.due.fetch_add(1, Ordering::AcqRel);
                 }
                 Err(Unseen::new(error.for_client()))
             }
             error => Err(Unseen::new(error.for_client())),
         }
-    }
-
-    /// Nobody waits for ids until the generator was raised.
-    fn number_natively(&self, target: &Target) {
-        self.backend.taken.of(&target.rule.generator).set_away(true);
-        target.filled.looks.due.fetch_add(1, Ordering::AcqRel);
     }
 }
 

@@ -48,6 +48,15 @@ async fn ids_go_on_above_the_highest_wherever_it_lies() {
     assert!(stored(&store).bound > bound + 5);
     assert!(first(&a, 1).await > bound + 5);
 
+    // The store must have it, also if it is asked again.
+    store.set_away(true);
+    let far = stored(&store).bound + 5;
+    for _ in 0..2 {
+        assert!(a.rise_above(far, SECOND).await.is_err());
+    }
+    assert!(!rise(far - 6).await, "below the bound the store need not be there");
+    store.set_away(false);
+
     let c = open(&store, by(10), 0, u64::MAX).await;
     assert!(
         !c.rise_above(500, SECOND).await.unwrap(),
