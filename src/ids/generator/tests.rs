@@ -31,6 +31,15 @@ async fn first(sequence: &Sequence, count: u64) -> u64 {
     sequence.take(n(count), SECOND).await.unwrap().first()
 }
 
+/// It has issued 1. Another one has reserved from 12 on.
+async fn beside_another() -> (Arc<MemoryStore>, Arc<Sequence>) {
+    let store = Arc::new(MemoryStore::new());
+    let (a, b) = (open(&store, by(10), 0, u64::MAX).await, open(&store, by(1_000), 0, u64::MAX).await);
+    assert_eq!((first(&a, 1).await, first(&b, 1).await), (1, 12));
+    settle().await;
+    (store, a)
+}
+
 fn stored(store: &MemoryStore) -> GeneratorRecord {
     let key = Key::generator("shop.orders");
     record::decode(&key, &store.peek(&key).unwrap()).unwrap()
@@ -322,10 +331,7 @@ async fn ids_whose_statement_is_under_way_are_not_issued() {
 
 #[tokio::test(start_paused = true)]
 async fn an_explicit_id_in_anothers_range_changes_nothing() {
-    let store = Arc::new(MemoryStore::new());
-    let (a, b) = (open(&store, by(10), 0, u64::MAX).await, open(&store, by(1_000), 0, u64::MAX).await);
-    assert_eq!((first(&a, 1).await, first(&b, 1).await), (1, 12));
-    settle().await;
+    let (store, a) = beside_another().await;
     let bound = stored(&store).bound;
     assert_eq!(a.advance_past(500, SECOND).await, Ok(Advanced::Elsewhere));
     assert_eq!((first(&a, 1).await, stored(&store).bound), (2, bound));

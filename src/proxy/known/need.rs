@@ -114,8 +114,11 @@ impl Shown {
     }
 }
 
-/// Questions for one command. A packet of many statements has two for each table that is new; more come only after DDL.
-const LOOKUPS_MAX: u32 = 1_000;
+/// Questions to the server for one command: more than it names tables, and than DDL comes in
+/// between.
+const LOOKUPS_MAX: u32 = 100;
+/// Looks at tables for one command: more than a packet of many statements names tables.
+const LOOKS_MAX: u32 = 1_000;
 /// More than a look takes at most.
 const PACKET_LOOKS_MAX: Duration = Duration::from_secs(10);
 
@@ -138,6 +141,7 @@ pub(in crate::proxy) struct Supplied {
     since: Option<u64>,
     /// Columns that did not fit the text have been read again.
     pub(in crate::proxy) has_read_again: bool,
+    looks: u32,
     /// Since when tables are looked at for the command.
     looked_from: Option<Instant>,
     /// Tables whose columns were read again for their age.
@@ -210,7 +214,8 @@ impl Supplied {
             return Ok(());
         }
         self.looked_from = Some(from.unwrap_or_else(Instant::now));
-        if self.may_look() {
+        self.looks += 1;
+        if self.looks <= LOOKS_MAX {
             return Err(Need::Look(Arc::clone(target)).into());
         }
         let why = "Rowstamp cannot look at so many tables for one packet, or others keep storing ids in them; send fewer statements at a time";
@@ -236,6 +241,6 @@ impl Supplied {
 
     /// All begins again by other rules.
     pub(in crate::proxy) fn begin_again(&mut self) {
-        *self = Supplied { lookups: self.lookups, ..Supplied::default() };
+        *self = Supplied { lookups: self.lookups, looks: self.looks, ..Supplied::default() };
     }
 }

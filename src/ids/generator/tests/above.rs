@@ -1,16 +1,12 @@
 //! Ids that are in a table already.
 
-use std::sync::Arc;
-
-use super::{MemoryStore, SECOND, by, first, open, settle, stored};
+use super::super::REACH_MAX;
+use super::{SECOND, beside_another, by, first, open, settle, stored};
 
 /// Two proxies have ranges, and others have stored ids: in this one's range, in the other one's, and above both.
 #[tokio::test(start_paused = true)]
 async fn ids_go_on_above_the_highest_of_the_table() {
-    let store = Arc::new(MemoryStore::new());
-    let (a, b) = (open(&store, by(10), 0, u64::MAX).await, open(&store, by(1_000), 0, u64::MAX).await);
-    assert_eq!((first(&a, 1).await, first(&b, 1).await), (1, 12));
-    settle().await;
+    let (store, a) = beside_another().await;
     let pass = async |highest: u64| a.pass(highest, SECOND).await.unwrap();
     assert!(!pass(1).await, "its own");
     // It lies in the other range, and others may lie in this one.
@@ -19,8 +15,8 @@ async fn ids_go_on_above_the_highest_of_the_table() {
     assert!(pass(6).await && !pass(6).await);
     assert_eq!(first(&a, 1).await, 7);
     let bound = stored(&store).bound;
-    assert!(!pass(bound + super::super::REACH_MAX + 1).await, "too far");
-    assert!(a.reach() <= bound + super::super::REACH_MAX);
+    assert!(!pass(bound + REACH_MAX + 1).await, "too far");
+    assert!(a.reach() <= bound + REACH_MAX);
     assert_eq!(first(&a, 1).await, 8);
     assert!(pass(bound + 5).await);
     assert_eq!(first(&a, 1).await, bound + 6);
@@ -30,11 +26,8 @@ async fn ids_go_on_above_the_highest_of_the_table() {
 /// Ids of others may lie below the highest, so what is reserved here below it is given up.
 #[tokio::test(start_paused = true)]
 async fn ids_go_on_above_the_highest_wherever_it_lies() {
-    let store = Arc::new(MemoryStore::new());
-    let (a, b) = (open(&store, by(10), 0, u64::MAX).await, open(&store, by(1_000), 0, u64::MAX).await);
+    let (store, a) = beside_another().await;
     let rise = async |highest: u64| a.rise_above(highest, SECOND).await.unwrap();
-    assert_eq!((first(&a, 1).await, first(&b, 1).await), (1, 12));
-    settle().await;
     let bound = stored(&store).bound;
     assert!(!rise(1).await, "its own");
     assert!(rise(6).await && !rise(6).await, "reserved here");
