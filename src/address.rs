@@ -1,6 +1,8 @@
 //! Where a socket is: `host:port` or `unix:/path`; and listening there.
 
 pub mod listener;
+pub(crate) mod lobby;
+pub(crate) mod socket;
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};

@@ -97,6 +97,26 @@ pub struct Statement<'a> {
     pub step: u64,
 }
 
+/// Ids that a door gave to a client, as it gave them.
+#[derive(Debug, Serialize)]
+pub struct Drawn<'a> {
+    /// RFC 3339, UTC.
+    pub time: &'a str,
+    /// "resp"
+    pub door: &'a str,
+    /// The door's number of the connection.
+    pub connection: u64,
+    pub user: &'a str,
+    /// Empty: over a Unix socket.
+    pub client: &'a str,
+    /// `schema.name`
+    pub generator: &'a str,
+    pub first: u64,
+    pub last: u64,
+    pub count: u64,
+    pub step: u64,
+}
+
 /// What a digest stands for: in front of the first line that has it.
 #[derive(Serialize)]
 struct Text<'a> {
@@ -154,6 +174,12 @@ impl Audit {
             file.put(&Text { digest: statement.digest, statement: text });
         }
         file.put(statement);
+    }
+
+    pub fn note_drawn(&self, drawn: &Drawn<'_>) {
+        if let Some(file) = &*self.file.load() {
+            file.put(drawn);
+        }
     }
 
     /// Lines that were left out.

@@ -43,6 +43,7 @@ pub const PAGES: &[Page] = pages![
     "migrate-back"
     "inserts"
     "draws"
+    "redis"
     "refused"
     "differences"
     "native"

@@ -11,6 +11,7 @@
 //! * [`book`]: the pages of docs/, which the program prints and its texts name.
 //! * [`audit`]: `log.audit`, a file of JSON lines that nobody waits for.
 //! * [`toml_file`]: TOML that people write, every error of a file by line and key.
+//! * [`users`]: who may do what.
 //! * [`mysql`]: the wire's words: packets, handshakes, commands, responses, prepared statements.
 //! * [`sql`]: bytes to tokens with spans, tokens to the shape of an INSERT.
 //! * [`store`]: where bounds live; one compare-and-set.
@@ -22,6 +23,7 @@
 //! * [`lint`]: the rules against the live server, finding by finding. Pure.
 //! * [`migrate`]: tables off AUTO_INCREMENT and back: rules, SQL, what a step proves. Pure.
 //! * [`tables`]: the rules that are active: columns, generators and locks of each ruled table.
+//! * [`doors`]: ids for applications without an INSERT.
 //! * [`proxy`]: listener, sessions, login, the pump.
 //! * [`admin`]: what operators see and do while a proxy runs.
 //! * [`takeover`]: one process in the place of another.
@@ -38,6 +40,7 @@ pub mod audit;
 pub mod book;
 pub mod cli;
 pub mod config;
+pub mod doors;
 pub mod explain;
 pub mod ids;
 pub mod lint;
@@ -60,3 +63,4 @@ pub mod tables;
 pub mod takeover;
 pub mod text_query;
 pub mod toml_file;
+pub mod users;

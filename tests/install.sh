@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what the tests need on Debian bookworm, only what is missing: a C compiler, MariaDB 10.11, etcd, protoc (Debian's
-# own), and a Debian sid root with MySQL 9 and MariaDB 11.8. Works as root and as an ordinary user with sudo. Starts no service.
+# Installs what the tests need on Debian bookworm, only what is missing: a C compiler, MariaDB 10.11, etcd, Redis 7.0, protoc
+# (Debian's own), and a Debian sid root with MySQL 9 and MariaDB 11.8. Works as root and as an ordinary user with sudo. Starts no service.
 #
 #   tests/install.sh                    what `cargo test` needs
 #   tests/install.sh PROGRAM...         these alone: sysbench (tests/sysbench.sh, benches/relay.sh), haproxy (benches/relay.sh),
@@ -60,6 +60,8 @@ etcdctl etcd-client
 protoc protobuf-compiler
 debootstrap debootstrap
 faketime faketime
+redis-server redis-server
+redis-cli redis-tools
 LIST
     # The plugins that logins are tested with; the package's service is kept from starting like the others'.
     [[ -e /usr/lib/mysql/plugin/auth_ed25519.so ]] || echo mariadb-server
@@ -128,6 +130,7 @@ install_packages() {
             etcd-server) as_root systemctl disable etcd.service >/dev/null 2>&1 || true ;;
             mariadb-server) as_root systemctl disable mariadb.service >/dev/null 2>&1 || true ;;
             haproxy) as_root systemctl disable haproxy.service >/dev/null 2>&1 || true ;;
+            redis-server) as_root systemctl disable redis-server.service >/dev/null 2>&1 || true ;;
             prometheus) as_root systemctl disable prometheus.service >/dev/null 2>&1 || true ;;
         esac
     done

@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustix::fs::Access;
@@ -29,7 +30,7 @@ pub enum Listener {
         /// The file is removed when this is dropped, before it stops listening: one that another
         /// process makes in its place is not touched. `false`: the file is another process's, which
         /// listens there too.
-        owns_file: bool,
+        owns_file: AtomicBool,
     },
 }
 
@@ -88,7 +89,7 @@ impl Listener {
             Address::Unix(path) => {
                 remove_left_behind(path).await?;
                 let listener = UnixListener::bind(path)?;
-                Ok(Listener::Unix { listener, path: path.clone(), owns_file: true })
+                Ok(Listener::Unix { listener, path: path.clone(), owns_file: AtomicBool::new(true) })
             }
         }
     }
@@ -124,24 +125,24 @@ impl Listener {
                 let listener = std::os::unix::net::UnixListener::from(socket);
                 listener.set_nonblocking(true)?;
                 let listener = UnixListener::from_std(listener)?;
-                Listener::Unix { listener, path: path.clone(), owns_file: false }
+                Listener::Unix { listener, path: path.clone(), owns_file: AtomicBool::new(false) }
             }
         })
     }
 
     /// From here on the socket's file goes with this process.
-    pub fn adopt(&mut self) {
+    pub fn adopt(&self) {
         self.set_owns_file(true);
     }
 
     /// Another process listens on the same socket: its file stays when this one is dropped.
-    pub fn leave(&mut self) {
+    pub fn leave(&self) {
         self.set_owns_file(false);
     }
 
-    fn set_owns_file(&mut self, owns: bool) {
+    fn set_owns_file(&self, owns: bool) {
         if let Listener::Unix { owns_file, .. } = self {
-            *owns_file = owns;
+            owns_file.store(owns, Ordering::Relaxed);
         }
     }
 
@@ -167,7 +168,9 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        if let Listener::Unix { path, owns_file: true, .. } = self {
+        if let Listener::Unix { path, owns_file, .. } = self
+            && owns_file.load(Ordering::Relaxed)
+        {
             let _ = std::fs::remove_file(path);
         }
     }
@@ -259,7 +262,7 @@ mod tests {
             || Listener::inherit(serving.as_fd().try_clone_to_owned().unwrap(), &address).unwrap();
         drop(inherited());
         assert!(UnixStream::connect(&path).await.is_ok());
-        let mut adopted = inherited();
+        let adopted = inherited();
         adopted.adopt();
         drop(adopted);
         assert!(!path.exists());

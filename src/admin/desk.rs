@@ -8,12 +8,11 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use zeroize::Zeroizing;
 
 pub use self::rule_row::RuleRow;
 pub use self::statements::{LastRow, RefusedRow};
+use crate::users::User;
 
 /// Rows are as they are now; nothing in them is a secret, a literal of a statement or a bound value.
 #[async_trait]
@@ -457,28 +456,4 @@ pub struct Raised {
     pub from: u64,
     /// The bound now.
     pub to: u64,
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Role {
-    /// SHOW, SELECT, EXPLAIN REWRITE, HELP and RELOAD RULES DRY RUN.
-    #[default]
-    Read,
-    /// All commands: also RELOAD RULES, RAISE, PAUSE, RESUME, KILL and DRAIN.
-    Write,
-}
-
-/// Of the console.
-#[derive(Clone)]
-pub struct User {
-    pub name: String,
-    pub password: Zeroizing<String>,
-    pub role: Role,
-}
-
-impl std::fmt::Debug for User {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("User").field("name", &self.name).field("role", &self.role).finish_non_exhaustive()
-    }
 }

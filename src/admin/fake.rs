@@ -9,9 +9,10 @@ use parking_lot::Mutex;
 
 use super::desk::{
     About, BackendRow, Check, ConfigRow, Desk, DeskError, EventRow, FindingRow, GeneratorRow, GeneratorState,
-    Kind, LastRow, Metric, MetricKind, ProxyRow, Raised, RefusedRow, Reload, Role, RuleRow, Sample,
-    SessionRow, SessionState, SlotRow, StoredRow, Timing, Unit, User,
+    Kind, LastRow, Metric, MetricKind, ProxyRow, Raised, RefusedRow, Reload, RuleRow, Sample, SessionRow,
+    SessionState, SlotRow, StoredRow, Timing, Unit,
 };
+use super::users::{Role, User};
 
 /// What was done is noted, a line each.
 #[derive(Default)]

@@ -238,6 +238,19 @@ const LIMIT: Label = Label {
     ]),
 };
 
+const DOOR: Label =
+    Label { name: "door", values: Values::Names("a door: `resp`, the Redis protocol (`resp.address`)") };
+
+const DOOR_OUTCOME: Label = Label {
+    name: "outcome",
+    values: Values::Words(&[
+        ("given", "the client got its ids"),
+        ("denied", "the user has no right to draw ids"),
+        ("wrong", "no such generator, or a number of ids that it does not give"),
+        ("no_ids", "the generator gave no ids"),
+    ]),
+};
+
 const VERSION: Label = Label { name: "version", values: Values::Names("a version of Rowstamp") };
 
 macro_rules! catalogue {
@@ -307,6 +320,11 @@ catalogue! {
     BACKEND_READ_ONLY: Gauge<1> "rowstamp_backend_read_only" in Count by [BACKEND], "1 if the server is read_only, else 0; absent if the server was not asked or does not answer.";
     CONNECT_TIME: Histogram<1> "rowstamp_backend_connect_seconds" in Seconds by [BACKEND], "How long it took to open connections for clients, without their logins.";
     CONNECT_FAILURES: Counter<2> "rowstamp_backend_connect_failures" in Count by [BACKEND, CONNECT_REASON], "Connections for clients that failed; absent before the first failure.";
+
+    DOOR_CONNECTIONS: Gauge<1> "rowstamp_door_connections" in Count by [DOOR], "Clients that have logged in at a door; doors that are off are absent.";
+    DOOR_REQUESTS: Counter<2> "rowstamp_door_requests" in Count by [DOOR, DOOR_OUTCOME], "Requests for ids at a door.";
+    DOOR_IDS: Counter<1> "rowstamp_door_ids" in Count by [DOOR], "Ids given at a door.";
+    DOOR_LOGINS_REFUSED: Counter<1> "rowstamp_door_logins_refused" in Count by [DOOR], "Logins that a door refused.";
 
     PROCESS_CPU: Counter<0> "process_cpu_seconds" in Seconds by [], "Processor time of the process, in user mode and in the kernel.";
     PROCESS_MEMORY: Gauge<0> "process_resident_memory_bytes" in Bytes by [], "Memory of the process that is in RAM.";

@@ -9,13 +9,14 @@ mod desk;
 #[cfg(test)]
 pub(crate) mod fake;
 pub mod http;
-mod lobby;
 pub mod metrics;
-mod socket;
 pub mod status;
+
+#[cfg(test)]
+use crate::users;
 
 pub use desk::{
     About, BackendRow, Check, ConfigRow, Desk, DeskError, EventRow, FindingRow, GeneratorRow, GeneratorState,
-    Kind, LastRow, Metric, MetricKind, ProxyRow, Raised, Readiness, RefusedRow, Reload, Role, RuleRow,
-    Sample, SessionRow, SessionState, SlotRow, StoredRow, Timing, Unit, User,
+    Kind, LastRow, Metric, MetricKind, ProxyRow, Raised, Readiness, RefusedRow, Reload, RuleRow, Sample,
+    SessionRow, SessionState, SlotRow, StoredRow, Timing, Unit,
 };

@@ -4,15 +4,16 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use super::keys::ConfigFile;
+use super::keys::{self, ConfigFile};
 use super::secret::{self, OTHERS_MODE};
-use super::{Account, Config, LogSettings, RewriteSettings, RulesSettings, StoreSettings};
+use super::{Account, Config, LogSettings, RespSettings, RewriteSettings, RulesSettings, StoreSettings};
 use crate::address::Address;
 use crate::admin::http::HttpSettings;
 use crate::proxy::connect::tls::{self, TlsError};
 use crate::proxy::rsa_key::RsaKey;
 use crate::proxy::settings::{
-    Backend, BackendTls, BackendTlsMode, Limits, ListenProxy, ListenTls, ProxyProtocol, Settings, TlsIdentity,
+    Backend, BackendTls, BackendTlsMode, Limits, ListenProxy, ListenTls, ProxyProtocol, Settings, TlsDoor,
+    TlsIdentity,
 };
 use crate::toml_file::{ByteSize, Environment, Findings, OneOrMany, OrOff, Secret, Source};
 
@@ -31,6 +32,7 @@ pub(super) fn config(
     let proxy = act.proxy();
     let store = act.store();
     let admin = act.admin();
+    let resp = act.resp();
     Some(Config {
         proxy: proxy?,
         control,
@@ -39,6 +41,7 @@ pub(super) fn config(
         rewrite: RewriteSettings { verify: keys.rewrite.verify, on_doubt: keys.rewrite.on_doubt },
         http: http(source),
         admin,
+        resp,
         log: LogSettings {
             level: keys.log.level,
             format: keys.log.format,
@@ -88,7 +91,7 @@ impl Act<'_> {
             name: keys.proxy.name.clone().unwrap_or_else(|| default_name(&listen)),
             listen,
             listen_proxy: self.listen_proxy(),
-            listen_tls: self.listen_tls(),
+            listen_tls: self.listen_tls(TlsDoor::Mysql, &keys.listen.tls),
             rsa_key: self.rsa_key(),
             listen_compression: keys.listen.compression,
             limits: self.limits(),
@@ -138,13 +141,26 @@ impl Act<'_> {
         ListenProxy { mode, from: from.iter().map(|network| network.0).collect() }
     }
 
-    fn listen_tls(&mut self) -> ListenTls {
-        let tls = &self.source.keys.listen.tls;
+    fn listen_tls(&mut self, door: TlsDoor, tls: &keys::ListenTls) -> ListenTls {
         ListenTls {
+            door,
             mode: tls.mode,
-            identity: self.identity("listen.tls", tls.cert.as_deref(), tls.key.as_deref()),
-            client_ca: self.readable("listen.tls.ca", tls.ca.as_deref()),
+            identity: self.identity(door.table(), tls.cert.as_deref(), tls.key.as_deref()),
+            client_ca: self.readable(door.ca_key(), tls.ca.as_deref()),
         }
+    }
+
+    fn resp(&mut self) -> RespSettings {
+        let keys = &self.source.keys;
+        let tls = self.listen_tls(TlsDoor::Redis, &keys.resp.tls);
+        self.tls_faults(tls::faults_of_door(&tls));
+        let OrOff::At(address) = &keys.resp.address else { return RespSettings { address: None, tls } };
+        if keys.admin.users.is_empty() {
+            let why =
+                "is set, but admin.users is empty, so nobody could log in; add a user, or write \"off\"";
+            self.error("resp.address", why);
+        }
+        RespSettings { address: Some(self.address(address)), tls }
     }
 
     fn rsa_key(&mut self) -> Option<RsaKey> {

@@ -8,8 +8,8 @@ use super::AdminSettings;
 use super::act::{Act, Passwords};
 use super::keys::AdminUser;
 use crate::address::Address;
-use crate::admin::User;
 use crate::toml_file::OrOff;
+use crate::users::User;
 
 impl Act<'_> {
     pub(super) fn admin(&mut self) -> AdminSettings {

@@ -6,11 +6,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::address::Address;
-use crate::admin::Role;
 use crate::proxy::settings::{
     BackendTlsMode, ListenTlsMode, Offer, ProxyProtocol, SendProxy, ServerCompression, Verify,
 };
 use crate::toml_file::{ByteSize, Interval, Network, OneOrMany, OrOff, Place, Secret};
+use crate::users::Role;
 
 /// rowstamp.toml: where Rowstamp listens, which server it connects clients to, and where it keeps its bounds.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -26,6 +26,7 @@ pub struct ConfigFile {
     pub limits: Limits,
     pub admin: Admin,
     pub http: Http,
+    pub resp: Resp,
     pub log: Log,
 }
 
@@ -61,7 +62,7 @@ impl Default for Listen {
     }
 }
 
-/// TLS of the connections from applications.
+/// TLS of the connections from clients.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ListenTls {
@@ -350,7 +351,7 @@ pub struct Admin {
     pub users: Vec<AdminUser>,
 }
 
-/// A user of the console only. One of three keys gives the password.
+/// A user of the console and of the Redis protocol. One of three keys gives the password.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("required" = ["name"]))]
@@ -367,7 +368,7 @@ pub struct AdminUser {
     /// Name of the environment variable that has the password.
     #[schemars(example = &"ROWSTAMP_DBA_PASSWORD", length(min = 1))]
     pub password_env: Option<String>,
-    /// "read": SHOW and EXPLAIN REWRITE; "write": also the commands that change something.
+    /// "read": SHOW and EXPLAIN REWRITE, and at the Redis protocol everything but drawing ids; "write": also the commands that change something, and drawing ids.
     pub role: Role,
 }
 
@@ -386,6 +387,22 @@ impl Http {
 impl Default for Http {
     fn default() -> Self {
         Http { address: OrOff::At(Address::Tcp { host: "127.0.0.1".to_owned(), port: Http::PORT }) }
+    }
+}
+
+/// The Redis protocol: a port where clients of Redis draw ids.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Resp {
+    /// "host:port", "unix:/path" or "off". Clients log in as one of admin.users.
+    #[schemars(example = &"127.0.0.1:6379")]
+    pub address: OrOff,
+    pub tls: ListenTls,
+}
+
+impl Default for Resp {
+    fn default() -> Self {
+        Resp { address: OrOff::Off, tls: ListenTls::default() }
     }
 }
 

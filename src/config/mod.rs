@@ -17,13 +17,13 @@ use std::time::{Duration, SystemTime};
 use keys::{ConfigFile, LogFormat, LogLevel, OnDoubt};
 
 use crate::address::Address;
-use crate::admin::User;
 use crate::admin::http::HttpSettings;
 use crate::ids::sequence::Seed;
-use crate::proxy::settings::{Settings, TlsIdentity, Verify};
+use crate::proxy::settings::{ListenTls, Settings, TlsIdentity, Verify};
 use crate::rules::model::GeneratorKind;
 use crate::rules::{self, Mark, RuleSet};
 use crate::toml_file::{self, Environment, Finding, Findings, Secret, Severity, Source};
+use crate::users::User;
 
 /// The file that is read where none is named.
 pub const DEFAULT_PATH: &str = "rowstamp.toml";
@@ -40,6 +40,7 @@ pub struct Config {
     /// `None`: nothing is served.
     pub http: Option<HttpSettings>,
     pub admin: AdminSettings,
+    pub resp: RespSettings,
     pub log: LogSettings,
 }
 
@@ -123,6 +124,14 @@ impl AdminSettings {
     pub const PORT: u16 = 3308;
 }
 
+/// The Redis protocol.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RespSettings {
+    /// `None`: off.
+    pub address: Option<Address>,
+    pub tls: ListenTls,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogSettings {
     pub level: LogLevel,
@@ -179,7 +188,9 @@ pub fn load(path: &Path, environment: &Environment) -> Result<Loaded, LoadError>
     let mark = Mark::of(&folder);
     let rules = match rules_of(&source, &folder) {
         Ok((rules, warnings)) => {
-            findings.extend(warnings);
+            let is_door_open = config.as_ref().is_some_and(|config| config.resp.address.is_some());
+            findings
+                .extend(warnings.into_iter().filter(|found| !(is_door_open && rules::is_of_unused(found))));
             let has_control = source.keys.backend.control.is_some();
             findings.extend(control_account(path, has_control, &rules));
             findings.extend(rules::short_lived(&rules, SystemTime::now().into()));

@@ -25,7 +25,7 @@ impl Effect {
 }
 
 /// Keys of [`Effect::Restart`]; `*`: all that begin so, but for those that [`ACTS`] names.
-const WAITS: [&str; 14] = [
+const WAITS: [&str; 15] = [
     "listen.address",
     "listen.proxy_protocol",
     "listen.proxy_protocol_from",
@@ -40,6 +40,7 @@ const WAITS: [&str; 14] = [
     "log.format",
     "admin.address",
     "http.address",
+    "resp.address",
 ];
 const ACTS: [&str; 1] = ["store.deadline"];
 /// Keys of [`Effect::Reload`]. Sessions share what these say, or do not look at it: the others are in `Shared`, which a session
@@ -97,6 +98,7 @@ pub fn reloaded(old: &Config, new: Config) -> (Config, Vec<&'static str>) {
     }
     acting.http.clone_from(&old.http);
     keep!("admin.address", admin.address);
+    keep!("resp.address", resp.address);
     acting.admin.is_written = old.admin.is_written;
     keep!("log.format", log.format);
     (acting, waiting)
@@ -140,6 +142,8 @@ mod tests {
             ("admin.users", Effect::Reload),
             ("admin.users[0].role", Effect::Reload),
             ("rewrite.verify", Effect::NewConnections),
+            ("resp.address", Effect::Restart),
+            ("resp.tls.cert", Effect::NewConnections),
             ("log.level", Effect::Reload),
             ("log.format", Effect::Restart),
         ] {

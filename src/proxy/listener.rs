@@ -74,7 +74,7 @@ impl Server {
 
     /// Another process accepts: sessions go on for the drain timeout, or until `stop` resolves;
     /// then as [`Server::drain`].
-    pub async fn outlive(mut self, stop: impl Future<Output = ()>, hurry: impl Future<Output = ()>) {
+    pub async fn outlive(self, stop: impl Future<Output = ()>, hurry: impl Future<Output = ()>) {
         let drain_timeout = self.drain_timeout();
         self.listener.leave();
         let Server { listener, draining, mut sessions, .. } = self;

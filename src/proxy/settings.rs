@@ -136,8 +136,43 @@ pub enum ListenTlsMode {
     Required,
 }
 
+/// Whose clients speak TLS: the files' keys are called after it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum TlsDoor {
+    /// `listen.tls`
+    #[default]
+    Mysql,
+    /// `resp.tls`
+    Redis,
+}
+
+impl TlsDoor {
+    /// Of the certificate and its key.
+    pub fn identity_keys(self) -> [&'static str; 2] {
+        match self {
+            TlsDoor::Mysql => ["listen.tls.cert", "listen.tls.key"],
+            TlsDoor::Redis => ["resp.tls.cert", "resp.tls.key"],
+        }
+    }
+
+    pub fn ca_key(self) -> &'static str {
+        match self {
+            TlsDoor::Mysql => "listen.tls.ca",
+            TlsDoor::Redis => "resp.tls.ca",
+        }
+    }
+
+    pub fn table(self) -> &'static str {
+        match self {
+            TlsDoor::Mysql => "listen.tls",
+            TlsDoor::Redis => "resp.tls",
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListenTls {
+    pub door: TlsDoor,
     pub mode: ListenTlsMode,
     /// Certificate chain and key (PEM); `None`: self-signed, made on first start in the state folder.
     pub identity: Option<TlsIdentity>,

@@ -256,10 +256,17 @@ impl Link<'_> {
                 continue;
             }
             let key = join("generators", &name.name);
-            let error = Finding::error(file, Some(*line), Some(&key), "no table uses this generator");
+            let error = Finding::error(file, Some(*line), Some(&key), UNUSED);
             self.findings.push(Finding { severity: Severity::Warning, ..error });
         }
     }
+}
+
+const UNUSED: &str = "no table uses this generator";
+
+/// Whether it says that a generator is there in vain. Where a door is open, none is.
+pub fn is_of_unused(finding: &Finding) -> bool {
+    finding.text == UNUSED
 }
 
 fn about(rule: &Rule, text: String) -> Finding {

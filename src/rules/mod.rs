@@ -21,6 +21,6 @@ mod watch;
 
 pub use changes::{Change, changes, word};
 pub use life::short_lived;
-pub use load::load;
+pub use load::{is_of_unused, load};
 pub use set::{Ambiguous, RuleSet, is_of_the_server};
 pub use watch::{Mark, Watch};

@@ -13,11 +13,26 @@ use crate::ids::timestamp::spec::TimestampSpec;
 use crate::rules::pattern::is_pattern;
 use crate::sql::name::same_column;
 
+/// Two names of 64 characters of up to 4 bytes, and the dot between them.
+const WRITTEN_BYTES_MAX: usize = 2 * 64 * 4 + 1;
+
 /// A generator's identity in the store: `schema.name`, whatever file defines it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GeneratorName {
     pub schema: String,
     pub name: String,
+}
+
+impl GeneratorName {
+    /// What `schema.name` may mean: either may have dots of its own. What is too long is no name.
+    pub fn readings(written: &str) -> impl Iterator<Item = GeneratorName> {
+        let written = if written.len() > WRITTEN_BYTES_MAX { "" } else { written };
+        written.match_indices('.').map(|(at, _)| {
+            let (schema, name) = written.split_at(at);
+            let name = name.strip_prefix('.').unwrap_or_default();
+            GeneratorName { schema: schema.to_owned(), name: name.to_owned() }
+        })
+    }
 }
 
 impl fmt::Display for GeneratorName {

@@ -220,10 +220,14 @@ impl RuleSet {
         self.generators().chain(&self.templates)
     }
 
+    /// By the name as people write it: both parts may have dots of their own.
+    pub fn defined(&self, name: &str) -> Option<&GeneratorSpec> {
+        GeneratorName::readings(name).find_map(|name| self.generators.get(&name))
+    }
+
     /// By the name as people write it, `schema.name`; also what a template would make of that name.
     pub fn generator_named(&self, name: &str) -> Option<GeneratorSpec> {
-        let defined = self.generators().find(|spec| spec.name.to_string() == name);
-        defined.cloned().or_else(|| {
+        self.defined(name).cloned().or_else(|| {
             let (schema, short) = name.rsplit_once('.')?;
             let name = GeneratorName { schema: schema.to_owned(), name: short.to_owned() };
             let made = self.templates.iter().find(|spec| spec.name.makes(&name))?;

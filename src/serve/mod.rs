@@ -2,6 +2,7 @@
 
 mod background;
 mod console;
+mod doors;
 mod folders;
 pub mod log;
 mod notify;
@@ -10,9 +11,11 @@ pub mod preflight;
 pub mod reload;
 mod rules_watch;
 mod settings;
+mod socket;
 mod started;
 mod takeover;
 
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -22,7 +25,7 @@ use std::task::Poll;
 
 use anyhow::Context;
 use arc_swap::ArcSwap;
-use takeover::Incumbent;
+use takeover::{Incumbent, Place};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -35,15 +38,18 @@ use crate::config::{Config, StoreKind};
 use crate::opened;
 use crate::proxy::connect::login::LoginContext;
 use crate::proxy::connect::socket_users::SocketUsers;
+use crate::proxy::connect::tls::ClientSide;
 use crate::proxy::listener::{self, Server};
 use crate::proxy::session::Shared;
 use crate::proxy::settings::Verify;
 use crate::proxy::verifier::Verifier;
 use crate::rules::{Mark, RuleSet};
 use crate::schema::Schema;
+use crate::serve::doors::{Doors, OpenDoor};
 use crate::serve::log::SetLogLevel;
-use crate::serve::operator::{Parts, ProxyDesk};
+use crate::serve::operator::{OfDoors, Parts, ProxyDesk};
 use crate::serve::reload::Reloader;
+use crate::serve::socket::Socket;
 use crate::store::Store;
 use crate::store::embedded::file_name;
 use crate::store::gate::GateStore;
@@ -68,7 +74,9 @@ pub struct Opened {
     config_path: PathBuf,
     store: Arc<GateStore>,
     draining: watch::Sender<bool>,
-    console: console::Socket,
+    console: Socket,
+    door: Socket,
+    resp_tls: Arc<ArcSwap<ClientSide>>,
     http: Option<Listening>,
     incumbent: Incumbent,
     hangup: Signal,
@@ -84,9 +92,9 @@ pub async fn start(
     // Before anything is opened: a signal that comes now must end the process cleanly too.
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let (mut opened, handover) = Opened::open(start, files, rules, set_log_level).await?;
+    let (mut opened, handover) = Box::pin(Opened::open(start, files, rules, set_log_level)).await?;
     let settings = &opened.parts.config.proxy;
-    let (mut listener, handover) = match handover {
+    let (listener, handover) = match handover {
         Some((handover, listener)) => (listener, Some(handover)),
         None => (listener::bind(&settings.listen).await?, None),
     };
@@ -125,14 +133,25 @@ impl Opened {
             None => None,
         };
         login.primary = schema.as_ref().map(|schema| schema.primary().clone()).unwrap_or_default();
-        let handover = if start.takes_over { takeover::ask(settings).await? } else { None };
-        let store = takeover::open_store(&config, handover.is_some()).await?;
+        let resp_tls = doors::tls(&config.resp, &settings.state_path)?;
+        let place = if start.takes_over {
+            takeover::ask(settings, config.resp.address.as_ref()).await?
+        } else {
+            None
+        };
+        let takes_over = place.is_some();
+        let (handover, door) = match place {
+            Some(Place { handover, listener, door }) => (Some((handover, listener)), door),
+            None => (None, None),
+        };
+        let store = takeover::open_store(&config, takes_over).await?;
         let meter = Arc::new(StoreMeter::default());
         let metered: Arc<dyn Store> = Arc::new(MeteredStore::new(store.clone(), Arc::clone(&meter)));
         let tables =
             Arc::new(tables(&config, schema.clone(), Arc::clone(&metered), rules, start.trusts_clock).await?);
         background::watch(&tables, &*store);
-        let console = console::bind_socket(&config.admin, handover.is_some()).await?;
+        let console = console::bind_socket(&config.admin, takes_over).await?;
+        let door = doors::bind_socket(&config.resp, door, takes_over).await?;
         let (draining, drain) = watch::channel(false);
         login.socket_users = SocketUsers::watch(&settings.backend.addresses, schema.clone()).await;
         let (id_deadline, verify) = (config.store.deadline, config.rewrite.verify);
@@ -143,10 +162,15 @@ impl Opened {
         let incumbent = Incumbent::new(&config, tables.clone(), store.clone());
         let acting = (config.clone(), written, mark);
         let config_path = start.config_path.clone();
-        let reloader = Arc::new(Reloader::new(start.config_path, acting, shared.clone(), set_log_level));
+        let resp_tls = Arc::new(ArcSwap::from_pointee(resp_tls));
+        let acts = (shared.clone(), resp_tls.clone());
+        let reloader = Arc::new(Reloader::new(start.config_path, acting, acts, set_log_level));
+        let doors = OfDoors::default();
         let parts =
-            Parts { config, shared, tables, schema, store: metered, meter, reloader, draining: drain };
-        Ok((Opened { parts, config_path, store, draining, console, http, incumbent, hangup }, handover))
+            Parts { config, shared, tables, schema, store: metered, meter, doors, reloader, draining: drain };
+        let opened =
+            Opened { parts, config_path, store, draining, console, door, resp_tls, http, incumbent, hangup };
+        Ok((opened, handover))
     }
 }
 
@@ -158,11 +182,20 @@ pub async fn run(
     mut stop: impl AsyncFnMut() -> &'static str,
     hurry: impl Future<Output = ()>,
 ) {
-    let Opened { parts, config_path, store, draining, console, http, mut incumbent, hangup } = opened;
+    let Opened { parts, config_path, store, draining, console, door, resp_tls, http, mut incumbent, hangup } =
+        opened;
     let (shared, tables, reloader) = (parts.shared.clone(), parts.tables.clone(), parts.reloader.clone());
     let mut reloads = JoinSet::new();
     reloads.spawn(reload_at(hangup, reloader.clone(), listener.address()));
-    reloads.spawn(rules_watch::watch_rules(reloader));
+    reloads.spawn(rules_watch::watch_rules(reloader.clone()));
+    let doors = Doors {
+        shared: shared.clone(),
+        users: Box::new(move || reloader.users()),
+        tls: resp_tls,
+        meter: parts.doors.resp.clone(),
+        proxy: parts.config.proxy.name.clone(),
+    };
+    let door = OpenDoor::open(door, doors);
     let schema = parts.schema.clone();
     let desk = ProxyDesk::new(listener.address(), parts);
     started::tell(&*desk, &config_path, schema.as_ref()).await;
@@ -184,20 +217,35 @@ pub async fn run(
             })
             .await;
         let Some(request) = request else { break false };
-        if incumbent.hand(request, server.listener()).await {
+        if incumbent.hand(request, server.listener(), door.listener().as_deref()).await {
             break true;
         }
     };
     drop(incumbent);
+    let drain_timeout = shared.load().login.settings.limits.drain_timeout;
+    // Its clients connect again, and are served by who has the socket then, or by another proxy.
+    let closing = tokio::spawn(door.close(drain_timeout));
+    // Asked for twice: at the door too.
+    let hurried = Cell::new(false);
+    let mut hurry = pin!(async {
+        hurry.await;
+        hurried.set(true);
+    });
     if is_handed {
         notify::handed_over();
         // Who has the clients is who tells of them.
         drop(http);
         // The other process has its own, at this address.
         consoles.shutdown().await;
-        server.outlive(stop(), hurry).await;
+        server.outlive(stop(), hurry.as_mut()).await;
     } else {
-        server.drain(hurry).await;
+        server.drain(hurry.as_mut()).await;
+    }
+    if !hurried.get() {
+        tokio::select! {
+            _ = closing => {}
+            () = hurry => {}
+        }
     }
     consoles.shutdown().await;
     // A reload that is cut off leaves nothing open but generators that have issued nothing.

@@ -21,9 +21,10 @@ use self::rates::Rates;
 use crate::admin::{
     About, BackendRow, Check, ConfigRow, Desk, DeskError, EventRow, FindingRow, GeneratorRow, GeneratorState,
     LastRow, Metric, ProxyRow, Raised, RefusedRow, Reload, RuleRow, SessionRow, SessionState, SlotRow,
-    StoredRow, User,
+    StoredRow,
 };
 use crate::config::{Config, StoreKind};
+use crate::doors::DoorMeter;
 use crate::explain::tables::LiveTables;
 use crate::explain::{ExplainInput, explain_statement};
 use crate::lint::{self, Finding, Where};
@@ -43,6 +44,13 @@ use crate::sessions::{Count, Seen, Sessions};
 use crate::store::Store;
 use crate::store::metered::StoreMeter;
 use crate::tables::{Covered, InForce};
+use crate::users::User;
+
+/// What is counted at each door.
+#[derive(Default)]
+pub(crate) struct OfDoors {
+    pub(crate) resp: Arc<DoorMeter>,
+}
 
 /// What the desk stands on.
 pub(crate) struct Parts {
@@ -52,6 +60,7 @@ pub(crate) struct Parts {
     pub(crate) schema: Option<Schema>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) meter: Arc<StoreMeter>,
+    pub(crate) doors: OfDoors,
     pub(crate) reloader: Arc<Reloader>,
     pub(crate) draining: watch::Receiver<bool>,
 }

@@ -66,6 +66,7 @@ impl Look<'_> {
                 http.map(|http| &http.address),
                 without(http.is_some_and(|http| http.is_written), "there are no metrics"),
             ),
+            ("resp.address", config.resp.address.as_ref(), None),
         ] {
             let Some(address) = address else { continue };
             let is_any = matches!(address, Address::Tcp { port: 0, .. });
@@ -108,7 +109,9 @@ impl Look<'_> {
         if self.is_fine("state.path", folders::shut_to_others(folder)) {
             self.is_fine("state.path", folders::writable(folder, true));
         }
-        if let Some(fault) = self_made_fault(&config.proxy) {
+        let resp = config.resp.address.is_some().then_some(&config.resp.tls);
+        let mut doors = std::iter::once(&config.proxy.listen_tls).chain(resp);
+        if let Some(fault) = doors.find_map(|tls| self_made_fault(tls, folder)) {
             self.error("state.path", format!("{fault}; or remove the file: `serve` makes a new one"));
         }
     }

@@ -7,17 +7,18 @@ use std::time::SystemTime;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 
-use crate::admin::User;
 use crate::audit::{self, AuditError};
 use crate::config::keys::{ConfigFile, LogLevel};
 use crate::config::reload::{acts_on_reload, reloaded};
 use crate::config::{Config, LoadError, Loaded};
-use crate::proxy::connect::tls::{Tls, TlsError};
+use crate::proxy::connect::tls::{ClientSide, Tls, TlsError};
 use crate::proxy::session::Shared;
 use crate::rules::{Change, Mark, RuleSet, changes};
+use crate::serve::doors;
 use crate::serve::settings::differing;
 use crate::tables::TableError;
 use crate::toml_file::{Findings, Severity};
+use crate::users::User;
 
 /// Rules that have come, gone or changed and are named in the log, each in a line; of more it says
 /// how many.
@@ -84,6 +85,8 @@ pub struct Reloader {
     began: Arc<ConfigFile>,
     /// What new sessions get.
     shared: Arc<ArcSwap<Shared>>,
+    /// Towards new clients of the Redis protocol.
+    resp_tls: Arc<ArcSwap<ClientSide>>,
     set_log_level: Box<dyn Fn(LogLevel) + Send + Sync>,
 }
 
@@ -102,7 +105,7 @@ struct Next {
     config: Config,
     written: Arc<ConfigFile>,
     rules: RuleSet,
-    tls: Tls,
+    tls: (Tls, ClientSide),
     summary: Reloaded,
 }
 
@@ -110,14 +113,15 @@ impl Reloader {
     pub fn new(
         config_path: PathBuf,
         (acting, written, read): (Config, ConfigFile, Mark),
-        shared: Arc<ArcSwap<Shared>>,
+        (shared, resp_tls): (Arc<ArcSwap<Shared>>, Arc<ArcSwap<ClientSide>>),
         set_log_level: Box<dyn Fn(LogLevel) + Send + Sync>,
     ) -> Self {
         let done = Done { good: 0, bad: 0, last_was_good: true, good_at: SystemTime::now() };
         let began = Arc::new(written);
         let users = Arc::clone(&acting.admin.users);
         let notes = Mutex::new(Notes { read, written: Arc::clone(&began), users, done });
-        Reloader { config_path, acting: tokio::sync::Mutex::new(acting), notes, began, shared, set_log_level }
+        let acting = tokio::sync::Mutex::new(acting);
+        Reloader { config_path, acting, notes, began, shared, resp_tls, set_log_level }
     }
 
     /// The folder whose changes are taken up by themselves. `None`: they are not, or another
@@ -180,8 +184,10 @@ impl Reloader {
         }
         let Loaded { config, written, rules, warnings, .. } = loaded?;
         let (config, waiting) = reloaded(acting, config);
-        let for_tls = config.proxy.clone();
-        let tls = tokio::task::spawn_blocking(move || Tls::new(&for_tls)).await??;
+        let (settings, resp) = (config.proxy.clone(), config.resp.clone());
+        let both =
+            move || Ok::<_, TlsError>((Tls::new(&settings)?, doors::tls(&resp, &settings.state_path)?));
+        let tls = tokio::task::spawn_blocking(both).await??;
         let changed = differing(&self.written().1, &written);
         let summary = Reloaded {
             rules: rules.rules().len(),
@@ -195,7 +201,7 @@ impl Reloader {
     }
 
     async fn activate(&self, next: Next, acting: &mut Config) -> Result<Reloaded, ReloadError> {
-        let Next { config, written, rules, tls, summary } = next;
+        let Next { config, written, rules, tls: (tls, resp_tls), summary } = next;
         let shared = self.shared.load_full();
         // Statements are noted in it a moment before the rest acts, or, where that fails, from now
         // on.
@@ -213,6 +219,7 @@ impl Reloader {
         next.verifier.mode = config.rewrite.verify;
         next.forwards = config.rewrite.forwards();
         self.shared.store(Arc::new(next));
+        self.resp_tls.store(Arc::new(resp_tls));
         (self.set_log_level)(config.log.level);
         let users = Arc::clone(&config.admin.users);
         *acting = config;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::address::Address;
 use crate::address::listener::Listener;
 use crate::config::Config;
 use crate::opened;
@@ -14,7 +15,7 @@ use crate::proxy::settings::Settings;
 use crate::store::gate::GateStore;
 use crate::store::{Key, Store, StoreError};
 use crate::tables::InForce;
-use crate::takeover::{Handover, RemoteSuccessor, TakeoverError, TakeoverRequest, TakeoverServer};
+use crate::takeover::{Handover, RemoteSuccessor, Sockets, TakeoverError, TakeoverRequest, TakeoverServer};
 
 /// What the other process let go of may be held for a moment more, by a call that was under way.
 const RELEASE_DEADLINE: Duration = Duration::from_secs(5);
@@ -26,15 +27,26 @@ const STORE_DEADLINE: Duration = Duration::from_secs(2);
 /// Between two attempts to open the store again.
 const TAKE_BACK_PAUSE: Duration = Duration::from_millis(200);
 
+/// Another process's place, and the sockets that came with it.
+pub(crate) struct Place {
+    pub(crate) handover: Handover,
+    pub(crate) listener: Listener,
+    /// For clients of Redis.
+    pub(crate) door: Option<Listener>,
+}
+
 /// Asks the process that runs for its place. `None`: none runs.
-pub(crate) async fn ask(settings: &Settings) -> Result<Option<(Handover, Listener)>, TakeoverError> {
+pub(crate) async fn ask(settings: &Settings, resp: Option<&Address>) -> Result<Option<Place>, TakeoverError> {
     let folder = &settings.state_path;
-    let Some((handover, socket)) = Handover::ask(folder, settings.listen.to_string()).await? else {
+    let asked = Handover::ask(folder, settings.listen.to_string(), resp.map(Address::to_string));
+    let Some((handover, Sockets { listener, door })) = asked.await? else {
         tracing::warn!(state.path = %folder.display(), "--takeover: no process runs with this state.path; Rowstamp starts as usual");
         return Ok(None);
     };
-    let listener = Listener::inherit(socket, &settings.listen).map_err(TakeoverError::Listener)?;
-    Ok(Some((handover, listener)))
+    let inherited = |socket, address| Listener::inherit(socket, address).map_err(TakeoverError::Listener);
+    let listener = inherited(listener, &settings.listen)?;
+    let door = door.zip(resp).map(|(socket, address)| inherited(socket, address)).transpose()?;
+    Ok(Some(Place { handover, listener, door }))
 }
 
 /// `waits`: another process has just let go of it.
@@ -109,7 +121,12 @@ impl Incumbent {
     }
 
     /// Whether the other process has taken over. If not, this one goes on as before.
-    pub(crate) async fn hand(&mut self, mut request: TakeoverRequest, listener: &Listener) -> bool {
+    pub(crate) async fn hand(
+        &mut self,
+        mut request: TakeoverRequest,
+        listener: &Listener,
+        door: Option<&Listener>,
+    ) -> bool {
         if let Some(reason) = self.reason_against(&request).await {
             tracing::warn!(reason, "another process asked to take over; this process refused");
             request.refuse(reason).await;
@@ -119,8 +136,14 @@ impl Incumbent {
         let successor = Arc::new(RemoteSuccessor::new(&self.folder));
         self.tables.yield_to(successor.clone()).await;
         self.store.shut(handed(&self.config)).await;
-        match request.hand(listener).await {
+        let resp = self.config.resp.address.as_ref().map(Address::to_string);
+        let door = door.filter(|_| request.resp == resp);
+        match request.hand(listener, door).await {
             Ok(()) => {
+                // The other process has its file.
+                if let Some(door) = door {
+                    door.leave();
+                }
                 successor.issues();
                 true
             }

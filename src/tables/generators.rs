@@ -262,6 +262,21 @@ impl InForce {
 
     /// By the name as people write it.
     pub fn generator_named(&self, name: &str) -> Option<GeneratorSpec> {
-        self.generator_specs().into_iter().find(|spec| spec.name.to_string() == name)
+        let now = self.now();
+        if now.backend.successor.is_some() {
+            // Another process has those that are made for tables.
+            return now.rules.generator_named(name);
+        }
+        now.rules.defined(name).cloned().or_else(|| {
+            let made = GeneratorName::readings(name).find_map(|name| now.generators.made_as(&name))?;
+            Some(GeneratorSpec::clone(&made))
+        })
+    }
+
+    /// Whether a generator gives ids under these rules: not where all its tables are in shadow mode.
+    pub(crate) fn acts(&self, name: &GeneratorName) -> bool {
+        let now = self.now();
+        let defined = now.rules.generator(name).is_some();
+        !defined || now.rules.acting_generators().any(|spec| spec.name == *name)
     }
 }

@@ -2,6 +2,7 @@
 //! or nothing of ours.
 
 mod covered;
+mod door;
 mod drawn;
 mod gone;
 mod through;

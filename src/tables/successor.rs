@@ -31,6 +31,9 @@ pub trait Successor: Send + Sync + 'static {
     async fn look(&self, target: &Target, look: Look, deadline: Duration) -> Result<(), TableError>;
 }
 
+/// How long the lock of a generator may take for a session of the process before.
+const LOCKED_WITHIN: Duration = Duration::from_secs(5);
+
 /// How a table is to be looked at.
 #[derive(Debug)]
 pub struct Look {
@@ -278,11 +281,16 @@ impl InForce {
     }
 
     async fn target(&self, asked: &Asked<'_>) -> Result<(Arc<Tables>, Arc<Target>), String> {
-        let Asked { schema, table, .. } = *asked;
-        let tables = self.now();
-        if let Some(target) = tables.drawn_named(schema, table).filter(|target| asked.agrees(target)) {
-            return Ok((tables, target));
+        let Asked { schema, table, generator, column, .. } = *asked;
+        // Of ids that are drawn without an INSERT.
+        if column.is_empty()
+            && let Some(found) =
+                self.for_door(generator, LOCKED_WITHIN).await.map_err(|error| error.for_client())?
+            && asked.agrees(&found.target)
+        {
+            return Ok((found.tables, found.target));
         }
+        let tables = self.now();
         let found = tables.look_up(schema, table).await;
         match found {
             Lookup::Ruled(target) if asked.agrees(&target) => Ok((tables, target)),

@@ -42,6 +42,8 @@ pub struct OfGenerator {
     /// As [`REFUSED`] names them.
     refused: [AtomicU64; REFUSED.len()],
     is_paused: AtomicBool,
+    /// The highest id that was given away at a door; 0: none was.
+    last_at_door: AtomicU64,
     /// Ids that were in their table already.
     collisions: AtomicU64,
     /// When that was told last.
@@ -159,7 +161,7 @@ impl OfGenerator {
             tracing::warn!(
                 generator = %name,
                 %error,
-                "the generator gives no ids: INSERTs into its tables fail with 1467, or the server numbers their rows if the rule says so"
+                "the generator gives no ids: INSERTs into its tables fail with 1467, or the server numbers their rows if the rule says so; doors give none"
             );
         }
         let nth = match error {
@@ -208,6 +210,15 @@ impl OfGenerator {
     /// INSERTs that the server answered with 1062 because of an id of the generator's, those that were sent again included.
     pub fn collisions(&self) -> u64 {
         self.collisions.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn note_at_door(&self, last: u64) {
+        self.last_at_door.fetch_max(last, Ordering::Relaxed);
+    }
+
+    /// The highest id that this process has given away at a door.
+    pub(crate) fn last_at_door(&self) -> Option<u64> {
+        Some(self.last_at_door.load(Ordering::Relaxed)).filter(|&last| last > 0)
     }
 
     /// Since this process began.

@@ -22,6 +22,6 @@ mod socket;
 mod successor;
 mod wire;
 
-pub use server::{Handover, TakeoverRequest, TakeoverServer};
+pub use server::{Handover, Sockets, TakeoverRequest, TakeoverServer};
 pub use socket::{SOCKET, TakeoverError};
 pub use successor::RemoteSuccessor;

@@ -26,6 +26,8 @@ pub struct TakeoverRequest {
     lines: Lines,
     /// Where it is to listen, as its configuration says.
     pub address: String,
+    /// And where for clients of Redis, if anywhere.
+    pub resp: Option<String>,
 }
 
 impl TakeoverRequest {
@@ -34,9 +36,12 @@ impl TakeoverRequest {
         let _ = self.lines.send(&Reply::Refused { reason }).await;
     }
 
-    /// The store is given up: the other process opens it. `Ok` when it is ready.
-    pub async fn hand(&mut self, listener: impl AsFd) -> io::Result<()> {
-        self.lines.send_with(&Reply::Handed, listener).await?;
+    /// The store is given up: the other process opens it. `Ok` when it is ready. `door`: the socket for clients of Redis, where both listen at
+    /// one address.
+    pub async fn hand(&mut self, listener: impl AsFd, door: Option<impl AsFd>) -> io::Result<()> {
+        let sockets = std::iter::once(listener.as_fd()).chain(door.as_ref().map(AsFd::as_fd));
+        let sockets: Vec<_> = sockets.collect();
+        self.lines.send_with(&Reply::Handed, &sockets).await?;
         match timeout(TIMEOUT, self.lines.next()).await {
             Ok(Ok(Some(Request::Ready))) => self.lines.send(&Reply::Done).await,
             Ok(Ok(Some(_))) => Err(io::ErrorKind::InvalidData.into()),
@@ -50,10 +55,21 @@ impl TakeoverRequest {
 /// The place of a process that has given up its store.
 pub struct Handover(Lines);
 
+/// What comes with it.
+pub struct Sockets {
+    pub listener: OwnedFd,
+    /// For clients of Redis.
+    pub door: Option<OwnedFd>,
+}
+
 impl Handover {
-    /// Asks the process that has `folder` as its `state.path`; with its place comes its listening
-    /// socket. `None`: there is none.
-    pub async fn ask(folder: &Path, address: String) -> Result<Option<(Handover, OwnedFd)>, TakeoverError> {
+    /// Asks the process that has `folder` as its `state.path`; with its place come its listening
+    /// sockets. `None`: there is none. `address` and `resp`: where this process is to listen.
+    pub async fn ask(
+        folder: &Path,
+        address: String,
+        resp: Option<String>,
+    ) -> Result<Option<(Handover, Sockets)>, TakeoverError> {
         let path = folder.join(SOCKET);
         let mut lines = match Lines::connect(&path).await {
             Ok(lines) => lines,
@@ -65,12 +81,17 @@ impl Handover {
             Err(error) => return Err(TakeoverError::Socket { path, error }),
         };
         let asked = async {
-            lines.send(&Request::TakeOver { protocol: PROTOCOL, address }).await?;
+            lines.send(&Request::TakeOver { protocol: PROTOCOL, address, resp }).await?;
             lines.next_with().await
         };
         let answer = timeout(TIMEOUT, asked).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
-        match answer.map_err(|error| TakeoverError::Socket { path, error })? {
-            (Some(Reply::Handed), Some(listener)) => Ok(Some((Handover(lines), listener))),
+        let (reply, sockets) = answer.map_err(|error| TakeoverError::Socket { path, error })?;
+        let mut sockets = sockets.into_iter();
+        match (reply, sockets.next()) {
+            (Some(Reply::Handed), Some(listener)) => {
+                let sockets = Sockets { listener, door: sockets.next() };
+                Ok(Some((Handover(lines), sockets)))
+            }
             (Some(Reply::Refused { reason }), _) => Err(TakeoverError::Refused(reason)),
             _ => Err(TakeoverError::GoneAway),
         }
@@ -149,9 +170,9 @@ async fn answer(
 ) -> io::Result<()> {
     while let Some(request) = lines.next().await? {
         let reply = match request {
-            Request::TakeOver { protocol, address } if protocol == PROTOCOL => {
+            Request::TakeOver { protocol, address, resp } if protocol == PROTOCOL => {
                 // Whoever would receive it ends: then so does the connection.
-                let _ = requests.send(TakeoverRequest { lines, address }).await;
+                let _ = requests.send(TakeoverRequest { lines, address, resp }).await;
                 return Ok(());
             }
             Request::TakeOver { protocol, .. } => Reply::Refused {

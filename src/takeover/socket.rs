@@ -2,7 +2,7 @@
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -19,6 +19,9 @@ use super::wire::Reply;
 
 /// In `state.path`.
 pub const SOCKET: &str = "takeover.sock";
+
+/// That go with one line.
+const SOCKETS_MAX: usize = 2;
 
 /// No line is longer: names are at most some hundred bytes.
 const LINE_BYTES_MAX: u64 = 16 * 1024;
@@ -87,15 +90,18 @@ impl Lines {
         decoded(&line).map(Some)
     }
 
-    /// Sends a line and a socket with it.
-    pub(super) async fn send_with(&mut self, line: &impl Serialize, socket: impl AsFd) -> io::Result<()> {
+    /// Sends a line and sockets with it.
+    pub(super) async fn send_with(
+        &mut self,
+        line: &impl Serialize,
+        sockets: &[BorrowedFd<'_>],
+    ) -> io::Result<()> {
         let line = encoded(line)?;
         let stream = self.0.get_ref();
         let sent = stream.async_io(Interest::WRITABLE, || {
-            let sockets = [socket.as_fd()];
-            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(SOCKETS_MAX))];
             let mut ancillary = SendAncillaryBuffer::new(&mut space);
-            ancillary.push(SendAncillaryMessage::ScmRights(&sockets));
+            ancillary.push(SendAncillaryMessage::ScmRights(sockets));
             Ok(sendmsg(stream, &[IoSlice::new(&line)], &mut ancillary, SendFlags::NOSIGNAL)?)
         });
         // An empty socket's buffer holds a line whole.
@@ -105,13 +111,13 @@ impl Lines {
         Ok(())
     }
 
-    /// The next line with the socket that came with it; nothing has been read ahead.
-    pub(super) async fn next_with(&mut self) -> io::Result<(Option<Reply>, Option<OwnedFd>)> {
+    /// The next line with the sockets that came with it; nothing has been read ahead.
+    pub(super) async fn next_with(&mut self) -> io::Result<(Option<Reply>, Vec<OwnedFd>)> {
         let stream = self.0.get_ref();
         let mut line = [0; 4096];
-        let (bytes, socket) = stream
+        let (bytes, sockets) = stream
             .async_io(Interest::READABLE, || {
-                let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+                let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(SOCKETS_MAX))];
                 let mut ancillary = RecvAncillaryBuffer::new(&mut space);
                 let mut into = [IoSliceMut::new(&mut line)];
                 let received = recvmsg(stream, &mut into, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
@@ -119,12 +125,12 @@ impl Lines {
                     RecvAncillaryMessage::ScmRights(sockets) => Some(sockets),
                     _ => None,
                 });
-                Ok((received.bytes, sockets.flatten().next()))
+                Ok((received.bytes, sockets.flatten().collect()))
             })
             .await?;
         let line = line.get(..bytes).unwrap_or_default();
         let reply = if line.is_empty() { None } else { Some(decoded(line)?) };
-        Ok((reply, socket))
+        Ok((reply, sockets))
     }
 }
 

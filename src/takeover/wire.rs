@@ -15,10 +15,12 @@ pub(super) const PROTOCOL: u32 = 1;
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Request {
-    /// `address`: where the new process is to listen.
+    /// `address`: where the new process is to listen; `resp`: and where for clients of Redis, if anywhere.
     TakeOver {
         protocol: u32,
         address: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        resp: Option<String>,
     },
     /// After [`Reply::Handed`]: the new process has all that it needs.
     Ready,
@@ -46,7 +48,8 @@ pub(super) enum Request {
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Reply {
-    /// The listening socket comes with this line.
+    /// The listening socket comes with this line. Where both processes listen at one address for clients of Redis, so does that socket, after
+    /// it.
     Handed,
     /// All is the new process's.
     Done,
@@ -113,8 +116,12 @@ mod tests {
         let named = r#"{"schema":"shop","table":"orders","column":"id","generator":"shop.g","step":1,"ticks":[4096,4194304]}"#;
         for (request, text) in [
             (
-                Request::TakeOver { protocol: 1, address: "127.0.0.1:6446".into() },
+                Request::TakeOver { protocol: 1, address: "127.0.0.1:6446".into(), resp: None },
                 r#"{"take_over":{"protocol":1,"address":"127.0.0.1:6446"}}"#.to_owned(),
+            ),
+            (
+                Request::TakeOver { protocol: 1, address: "unix:/a".into(), resp: Some("unix:/b".into()) },
+                r#"{"take_over":{"protocol":1,"address":"unix:/a","resp":"unix:/b"}}"#.to_owned(),
             ),
             (Request::Ready, r#""ready""#.to_owned()),
             (

@@ -14,3 +14,4 @@ mod throttled;
 
 /// As that file finds it.
 use rowstamp::admin as desk;
+use rowstamp::users;

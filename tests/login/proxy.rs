@@ -8,7 +8,7 @@ use rowstamp::proxy::connect::login::{self, LoginContext};
 use rowstamp::proxy::connect::stream::Stream;
 use rowstamp::proxy::settings::{
     Backend, BackendTls, BackendTlsMode, Limits, ListenProxy, ListenTls, ListenTlsMode, Offer, ProxyProtocol,
-    SendProxy, ServerCompression, Settings,
+    SendProxy, ServerCompression, Settings, TlsDoor,
 };
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, UnixListener};
@@ -85,7 +85,7 @@ fn settings(backend: Address, listen: ListenTlsMode, backend_tls: BackendTlsMode
     Settings {
         listen: Address::Tcp { host: "127.0.0.1".into(), port: 0 },
         listen_proxy: ListenProxy { mode: ProxyProtocol::Off, from: Vec::new() },
-        listen_tls: ListenTls { mode: listen, identity: None, client_ca: None },
+        listen_tls: ListenTls { door: TlsDoor::Mysql, mode: listen, identity: None, client_ca: None },
         rsa_key: None,
         listen_compression: Offer::Off,
         backend: Backend {

@@ -53,6 +53,7 @@ mod reload;
 mod remembered;
 mod replay;
 mod reprepared;
+mod resp;
 mod rig;
 mod rights;
 mod rogue;

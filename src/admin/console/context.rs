@@ -1,7 +1,8 @@
 //! Who sends a statement, and where it acts.
 
 use super::failure::Failure;
-use crate::admin::desk::{Desk, Role, User};
+use crate::admin::desk::Desk;
+use crate::users::{Role, User};
 
 /// Who is logged in.
 pub(super) struct Caller {

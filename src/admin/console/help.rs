@@ -3,7 +3,7 @@
 //! Statement".
 
 use super::answer::{Table, Value, texts};
-use crate::admin::desk::Role;
+use crate::users::Role;
 
 struct Topic {
     form: &'static str,

@@ -8,14 +8,14 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 
 use crate::address::listener::{self, ACCEPT_PAUSE, Listener, Trouble};
+use crate::address::lobby::Lobby;
+use crate::address::socket::{close, stream};
 use crate::admin::console::protocol::login::{Authenticator, LoggedIn, LoginError, Tls};
-use crate::admin::console::protocol::throttle::Throttle;
-use crate::admin::console::protocol::wire::{Wire, close};
+use crate::admin::console::protocol::wire::Wire;
 use crate::admin::console::{CONNECTIONS_MAX, LOGIN_TIMEOUT, shim};
 use crate::admin::desk::Desk;
-use crate::admin::lobby::Lobby;
-use crate::admin::socket::stream;
 use crate::mysql::error::Refusal;
+use crate::users::throttle::Throttle;
 
 /// Connections to the console are numbered from here on, and the proxy's sessions from 1. At Ctrl-C
 /// a client sends KILL QUERY with its own number, which must not hit an application's session.

@@ -9,7 +9,8 @@ use super::command::{self, Command};
 use super::context::Context;
 use super::failure::Failure;
 use super::{help, query, show};
-use crate::admin::desk::{Raised, Reload, Role};
+use crate::admin::desk::{Raised, Reload};
+use crate::users::Role;
 
 /// Sessions are shown by their users as well as by numbers: LIKE compares that column.
 const SESSIONS_LIKE: usize = 2;
@@ -152,8 +153,9 @@ mod tests {
     use super::{columns, run};
     use crate::admin::console::answer::{Answer, printed};
     use crate::admin::console::context::{Caller, Context};
-    use crate::admin::desk::{Desk, Role, User};
+    use crate::admin::desk::Desk;
     use crate::admin::fake::FakeDesk;
+    use crate::users::{Role, User};
 
     fn caller(name: &str, role: Role) -> Caller {
         let password = if name == "guest" { "look" } else { "s3crët" }.to_owned().into();

@@ -16,10 +16,10 @@ use super::context::{Caller, Context};
 use super::failure::Failure;
 use super::run;
 use super::{IDLE_TIMEOUT, WRITE_TIMEOUT};
+use crate::address::socket::close;
 use crate::admin::console::protocol::commands::SharedState;
 use crate::admin::console::protocol::login::LoggedIn;
 use crate::admin::console::protocol::opensrv::{OnePacketReader, Writer};
-use crate::admin::console::protocol::wire::close;
 use crate::admin::desk::Desk;
 
 /// Prepared statements of one connection, and their texts' length.

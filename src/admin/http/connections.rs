@@ -14,8 +14,8 @@ use hyper_util::service::TowerToHyperService;
 use tokio::task::JoinSet;
 
 use crate::address::listener::{self, Listener, Trouble};
-use crate::admin::lobby::{Lobby, Place};
-use crate::admin::socket::{Stream, stream};
+use crate::address::lobby::{Lobby, Place};
+use crate::address::socket::{Stream, stream};
 
 /// If more come, one of those who came first is disconnected (`lobby`).
 const CONNECTIONS_MAX: usize = 64;

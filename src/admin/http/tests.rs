@@ -10,9 +10,9 @@ use tokio::task::JoinHandle;
 use super::{Http, HttpSettings, listen, site};
 use crate::address::Address;
 use crate::address::listener::Listener;
+use crate::address::socket::Stream;
 use crate::admin::desk::ProxyRow;
 use crate::admin::fake::FakeDesk;
-use crate::admin::socket::Stream;
 use crate::admin::status::{Counted, Status, TableStatus, Timed};
 
 /// A server for a desk, on a free port of this machine.

@@ -25,7 +25,9 @@ use crate::mysql::capabilities::Capabilities;
 use crate::mysql::handshake::Greeting;
 use crate::proxy::connect::self_signed;
 use crate::proxy::connect::stream::{Socket, Stream};
-use crate::proxy::settings::{BackendTls, BackendTlsMode, ListenTls, ListenTlsMode, Settings, TlsIdentity};
+use crate::proxy::settings::{
+    BackendTls, BackendTlsMode, ListenTls, ListenTlsMode, Settings, TlsDoor, TlsIdentity,
+};
 
 /// Both sides' TLS, made again when the settings are.
 #[derive(Clone)]
@@ -64,13 +66,22 @@ impl Tls {
     /// Reads the files, and makes the certificate that is not there.
     pub fn new(settings: &Settings) -> Result<Self, TlsError> {
         Ok(Tls {
-            listen: client_side(&settings.listen_tls, &settings.state_path)?,
+            listen: ClientSide::new(&settings.listen_tls, &settings.state_path)?,
             backend: server_side(&settings.backend.tls)?,
         })
     }
 }
 
 impl ClientSide {
+    /// Reads the files, and makes the certificate in the state folder where none is named.
+    pub fn new(settings: &ListenTls, state_path: &Path) -> Result<Self, TlsError> {
+        match settings.mode {
+            ListenTlsMode::Disabled => Ok(ClientSide::Disabled),
+            ListenTlsMode::Preferred => acceptor(settings, state_path).map(ClientSide::Preferred),
+            ListenTlsMode::Required => acceptor(settings, state_path).map(ClientSide::Required),
+        }
+    }
+
     pub fn acceptor(&self) -> Option<&TlsAcceptor> {
         match self {
             ClientSide::Disabled => None,
@@ -103,40 +114,41 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::clone(&PROVIDER)
 }
 
-fn client_side(settings: &ListenTls, state_path: &Path) -> Result<ClientSide, TlsError> {
-    match settings.mode {
-        ListenTlsMode::Disabled => Ok(ClientSide::Disabled),
-        ListenTlsMode::Preferred => acceptor(settings, state_path).map(ClientSide::Preferred),
-        ListenTlsMode::Required => acceptor(settings, state_path).map(ClientSide::Required),
-    }
-}
-
 fn acceptor(settings: &ListenTls, state_path: &Path) -> Result<TlsAcceptor, TlsError> {
     let identity = match &settings.identity {
         Some(identity) => identity.clone(),
         None => self_signed::ensure(state_path)
             .map(|path| TlsIdentity { cert: path.clone(), key: path })
-            .map_err(|error| TlsError::SelfSigned { path: state_path.to_owned(), error })?,
+            .map_err(|error| {
+                let (path, key) = (state_path.to_owned(), settings.door.identity_keys()[0]);
+                TlsError::SelfSigned { path, key, error }
+            })?,
     };
-    acceptor_of(&identity, settings.client_ca.as_deref())
+    acceptor_of(settings.door, &identity, settings.client_ca.as_deref())
 }
 
-fn acceptor_of(identity: &TlsIdentity, client_ca: Option<&Path>) -> Result<TlsAcceptor, TlsError> {
-    let keys = ["listen.tls.cert", "listen.tls.key"];
+fn acceptor_of(
+    door: TlsDoor,
+    identity: &TlsIdentity,
+    client_ca: Option<&Path>,
+) -> Result<TlsAcceptor, TlsError> {
+    let keys = door.identity_keys();
     let (chain, key) = (certificates(keys[0], &identity.cert)?, private_key(keys[1], &identity.key)?);
     let builder = ServerConfig::builder_with_provider(provider());
     let builder = builder.with_safe_default_protocol_versions().map_err(TlsError::Versions)?;
     let builder = match client_ca {
         None => builder.with_no_client_auth(),
-        Some(ca) => builder.with_client_cert_verifier(client_verifier(ca)?),
+        Some(ca) => builder.with_client_cert_verifier(client_verifier(door.ca_key(), ca)?),
     };
     let config = builder.with_single_cert(chain, key);
     let config = config.map_err(|error| TlsError::of_identity(keys, identity, error))?;
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-fn client_verifier(ca: &Path) -> Result<Arc<dyn rustls::server::danger::ClientCertVerifier>, TlsError> {
-    let key = "listen.tls.ca";
+fn client_verifier(
+    key: &'static str,
+    ca: &Path,
+) -> Result<Arc<dyn rustls::server::danger::ClientCertVerifier>, TlsError> {
     let roots = Arc::new(roots(key, ca)?);
     let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider()).build();
     verifier.map_err(|error| TlsError::of_file(key, ca, FileError::Verifier(error)))
@@ -178,25 +190,31 @@ fn client_config(
 
 /// What is wrong with the files of the settings. Nothing is made, and a file that cannot be read is the caller's to tell.
 pub fn faults(settings: &Settings) -> Vec<TlsError> {
-    let mut found = Vec::new();
-    let listen = &settings.listen_tls;
-    if listen.mode != ListenTlsMode::Disabled {
-        let (identity, ca) = (&listen.identity, listen.client_ca.as_deref());
-        found.extend(identity.as_ref().and_then(|identity| acceptor_of(identity, None).err()));
-        found.extend(ca.and_then(|ca| client_verifier(ca).err()));
-    }
+    let mut found = faults_of_door(&settings.listen_tls);
     found.extend(server_side(&settings.backend.tls).err());
     found.retain(TlsError::is_of_content);
     found
 }
 
+/// The same, of the files of one door.
+pub fn faults_of_door(tls: &ListenTls) -> Vec<TlsError> {
+    let mut found = Vec::new();
+    if tls.mode != ListenTlsMode::Disabled {
+        let (identity, ca) = (&tls.identity, tls.client_ca.as_deref());
+        found.extend(identity.as_ref().and_then(|identity| acceptor_of(tls.door, identity, None).err()));
+        found.extend(ca.and_then(|ca| client_verifier(tls.door.ca_key(), ca).err()));
+    }
+    found.retain(TlsError::is_of_content);
+    found
+}
+
 /// What is wrong with the certificate that was made on first start, where it is in use and there.
-pub fn self_made_fault(settings: &Settings) -> Option<TlsError> {
-    let (listen, path) = (&settings.listen_tls, self_signed::path(&settings.state_path));
+pub fn self_made_fault(listen: &ListenTls, state_path: &Path) -> Option<TlsError> {
+    let path = self_signed::path(state_path);
     if listen.mode == ListenTlsMode::Disabled || listen.identity.is_some() || !path.exists() {
         return None;
     }
-    acceptor_of(&TlsIdentity { cert: path.clone(), key: path }, None).err()
+    acceptor_of(listen.door, &TlsIdentity { cert: path.clone(), key: path }, None).err()
 }
 
 /// The same of the files with which another library speaks TLS. `keys`: of the CA, the certificate and its key.
@@ -299,10 +317,12 @@ impl ServerCertVerifier for Verifier {
 
 #[cfg(test)]
 mod tests {
-    use super::{ClientSide, ServerSide, TlsError, accept, client_side, connect, server_side};
+    use super::{ClientSide, ServerSide, TlsError, accept, connect, server_side};
     use crate::address::Address;
     use crate::proxy::connect::stream::{Socket, Stream};
-    use crate::proxy::settings::{BackendTls, BackendTlsMode, ListenTls, ListenTlsMode, TlsIdentity};
+    use crate::proxy::settings::{
+        BackendTls, BackendTlsMode, ListenTls, ListenTlsMode, TlsDoor, TlsIdentity,
+    };
     use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
     use std::fs;
     use std::path::{Path, PathBuf};
@@ -326,7 +346,7 @@ mod tests {
     }
 
     fn listen(identity: Option<TlsIdentity>, client_ca: Option<PathBuf>) -> ListenTls {
-        ListenTls { mode: ListenTlsMode::Required, identity, client_ca }
+        ListenTls { door: TlsDoor::Mysql, mode: ListenTlsMode::Required, identity, client_ca }
     }
 
     fn backend(mode: BackendTlsMode, ca: Option<PathBuf>, identity: Option<TlsIdentity>) -> BackendTls {
@@ -373,7 +393,7 @@ mod tests {
             (BackendTlsMode::VerifyIdentity, Some(&other_ca), "db.example", false),
         ] {
             let client = server_side(&backend(mode, ca.cloned(), None)).unwrap();
-            let server = client_side(&listen(Some(identity.clone()), None), dir.path()).unwrap();
+            let server = ClientSide::new(&listen(Some(identity.clone()), None), dir.path()).unwrap();
             let result = meet(client, server, host).await;
             assert_eq!(result.is_ok(), expect, "{mode:?} {host} {result:?}");
         }
@@ -386,7 +406,7 @@ mod tests {
         let (_, stranger) = signed(dir.path(), "stranger.example");
         for (shown, expect) in [(Some(identity), true), (Some(stranger), false), (None, false)] {
             let client = server_side(&backend(BackendTlsMode::Required, None, shown)).unwrap();
-            let server = client_side(&listen(None, Some(ca.clone())), dir.path()).unwrap();
+            let server = ClientSide::new(&listen(None, Some(ca.clone())), dir.path()).unwrap();
             let result = meet(client, server, "localhost").await;
             assert_eq!(result.is_ok(), expect, "{result:?}");
         }
@@ -395,7 +415,7 @@ mod tests {
     #[tokio::test]
     async fn the_certificate_of_a_first_start_serves_and_verifies() {
         let dir = tempfile::tempdir().unwrap();
-        let server = client_side(&listen(None, None), dir.path()).unwrap();
+        let server = ClientSide::new(&listen(None, None), dir.path()).unwrap();
         assert!(server.is_required());
         let made = dir.path().join("tls.pem");
         let client = server_side(&backend(BackendTlsMode::VerifyIdentity, Some(made), None)).unwrap();
@@ -414,7 +434,7 @@ mod tests {
         };
         let listen = |cert: &Path, key: &Path| {
             let identity = TlsIdentity { cert: cert.to_owned(), key: key.to_owned() };
-            client_side(&listen(Some(identity), None), dir.path()).map(drop)
+            ClientSide::new(&listen(Some(identity), None), dir.path()).map(drop)
         };
         check(listen("/nowhere/c".as_ref(), &identity.key), &["listen.tls.cert", "/nowhere/c", "may read"]);
         check(listen(&identity.cert, &identity.cert), &["listen.tls.key", "a.cert"]);
@@ -423,7 +443,8 @@ mod tests {
             server_side(&backend(BackendTlsMode::VerifyCa, None, None)).map(drop),
             &["verify_ca", "backend.tls.ca"],
         );
-        let unwritable = client_side(&super::tests::listen(None, None), "/proc/nowhere".as_ref()).map(drop);
+        let unwritable =
+            ClientSide::new(&super::tests::listen(None, None), "/proc/nowhere".as_ref()).map(drop);
         check(unwritable, &["/proc/nowhere", "listen.tls.cert"]);
     }
 }

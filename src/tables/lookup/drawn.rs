@@ -5,19 +5,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use arc_swap::ArcSwapOption;
+use arc_swap::{ArcSwap, ArcSwapOption};
 
 use super::SHAPE_AGE_MAX;
+use super::door::AtDoor;
 use crate::rewrite::plan::target::Target;
 use crate::rules::RuleSet;
+use crate::rules::model::GeneratorSpec;
 use crate::schema::{SchemaError, TableKind};
 use crate::table_name::{FoldedName, NameCase, TableName};
 use crate::tables::Tables;
 
-/// The generators that calls draw from.
+/// The generators that ids are drawn from without an INSERT.
 #[derive(Debug, Default)]
 pub(in crate::tables) struct Drawn {
+    /// By calls in SQL.
     by_name: BTreeMap<FoldedName<'static>, Arc<Target>>,
+    /// At doors, each since one of them has asked for it; by the name as people write it.
+    at_doors: ArcSwap<BTreeMap<String, Arc<AtDoor>>>,
     /// Those of them that the server has a SEQUENCE of.
     sequences: ArcSwapOption<Sequences>,
 }
@@ -46,7 +51,26 @@ impl Drawn {
         let target = |spec| Arc::new(Target::of_generator(spec));
         let fold = |schema: &str, name: &str| case.fold(schema, name).into_owned();
         let by_name = rules.drawn().map(|spec| (fold(&spec.name.schema, &spec.name.name), target(spec)));
-        Drawn { by_name: by_name.collect(), sequences: ArcSwapOption::empty() }
+        Drawn { by_name: by_name.collect(), at_doors: ArcSwap::default(), sequences: ArcSwapOption::empty() }
+    }
+
+    fn all(&self) -> impl Iterator<Item = Arc<Target>> {
+        let at_doors: Vec<_> = self.at_doors.load().values().map(|one| one.target.clone()).collect();
+        self.by_name.values().cloned().chain(at_doors)
+    }
+
+    pub(super) fn at_doors(&self, generator: &str) -> Option<Arc<AtDoor>> {
+        self.at_doors.load().get(generator).cloned()
+    }
+
+    pub(super) fn serve_at_doors(&self, spec: &GeneratorSpec) -> Arc<AtDoor> {
+        let (name, new) = (spec.name.to_string(), Arc::new(AtDoor::new(spec)));
+        self.at_doors.rcu(|all| {
+            let mut all = BTreeMap::clone(all);
+            all.entry(name.clone()).or_insert_with(|| new.clone());
+            all
+        });
+        self.at_doors(&name).unwrap_or(new)
     }
 }
 
@@ -99,14 +123,8 @@ impl Tables {
         Ok(())
     }
 
-    /// The generator whose ids are taken under this name.
-    pub(in crate::tables) fn drawn_named(&self, schema: &str, table: &str) -> Option<Arc<Target>> {
-        let is_it = |target: &&Arc<Target>| target.rule.schema == schema && target.table == table;
-        self.drawn.by_name.values().find(is_it).cloned()
-    }
-
     /// By [`Tables::bound_name`], the generators.
     pub(in crate::tables) fn drawn_names(&self) -> impl Iterator<Item = String> {
-        self.drawn.by_name.values().map(|target| self.bound_name(&target.rule, &target.table))
+        self.drawn.all().map(|target| self.bound_name(&target.rule, &target.table))
     }
 }

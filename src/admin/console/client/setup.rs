@@ -197,8 +197,8 @@ mod tests {
     use super::answer;
     use crate::admin::console::answer::{Answer, printed};
     use crate::admin::console::context::{Caller, Context};
-    use crate::admin::desk::{Role, User};
     use crate::admin::fake::FakeDesk;
+    use crate::users::{Role, User};
     use proptest::prelude::proptest;
 
     /// Columns and rows as text; "OK", "USE x", or the error.

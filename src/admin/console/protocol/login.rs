@@ -14,16 +14,17 @@ use rand::rngs::OsRng;
 use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 
+use crate::address::socket::Stream;
 use crate::admin::console::SERVER_VERSION;
 use crate::admin::console::protocol::scramble::{NONCE_BYTES, Plugin};
-use crate::admin::console::protocol::throttle::{Throttle, Verdict};
 use crate::admin::console::protocol::wire::{PAYLOAD_BYTES_MAX, Wire, WireError};
-use crate::admin::desk::{Desk, User};
-use crate::admin::socket::Stream;
+use crate::admin::desk::Desk;
 use crate::mysql::capabilities::Capabilities;
 use crate::mysql::error::{Refusal, err_payload};
 use crate::mysql::handshake::{ClientResponse, client_capabilities, is_ssl_request};
 use crate::mysql::reader::Malformed;
+use crate::users::User;
+use crate::users::throttle::{Throttle, Verdict};
 
 /// What the console can do. No compression, no several statements in one, no session tracking, no
 /// query attributes.

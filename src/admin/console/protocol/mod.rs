@@ -5,6 +5,5 @@ pub(super) mod commands;
 pub(super) mod login;
 pub(super) mod opensrv;
 mod scramble;
-pub(super) mod throttle;
 mod timeout;
 pub(super) mod wire;

@@ -2,19 +2,15 @@
 //! one of them.
 
 use std::io;
-use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use zeroize::Zeroizing;
 
-use crate::admin::socket::Stream;
+use crate::address::socket::Stream;
 use crate::mysql::packet::{HEADER_BYTES, Header, put_packets};
 
 /// Of a packet before the login is done.
 pub(crate) const PAYLOAD_BYTES_MAX: usize = 16 * 1024;
-
-/// How long a client may take to read an error that ends the connection.
-const LINGER: Duration = Duration::from_millis(500);
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WireError {
@@ -57,17 +53,4 @@ impl Wire {
         self.stream.write_all(&packet).await?;
         self.stream.flush().await
     }
-}
-
-/// A lingering close: what the client still sends is read and dropped for a moment. Without that,
-/// the connection would be reset, and what was written last might be lost.
-pub(crate) async fn close(mut stream: impl Stream) {
-    let lingering = async {
-        stream.shutdown().await?;
-        let mut dropped = [0; 4096];
-        while stream.read(&mut dropped).await? > 0 {}
-        io::Result::Ok(())
-    };
-    // Either way it is over.
-    let _ = tokio::time::timeout(LINGER, lingering).await;
 }

@@ -19,9 +19,9 @@ pub enum TlsError {
     )]
     CaMissing { mode: &'static str },
     #[error(
-        "Rowstamp cannot make a certificate in state.path = {path:?}: {error}; make the folder writable, or set listen.tls.cert and key"
+        "Rowstamp cannot make a certificate in state.path = {path:?}: {error}; make the folder writable, or set {key} and its key"
     )]
-    SelfSigned { path: PathBuf, error: io::Error },
+    SelfSigned { path: PathBuf, key: &'static str, error: io::Error },
     #[error("TLS: {0}")]
     Versions(rustls::Error),
 }

@@ -23,7 +23,7 @@ use crate::proxy::ruled::verdict::Verdict;
 use crate::proxy::session::{Question, Session, Shared};
 use crate::proxy::settings::{
     Backend, BackendTls, BackendTlsMode, Limits, ListenProxy, ListenTls, ListenTlsMode, Offer, ProxyProtocol,
-    SendProxy, ServerCompression, Settings, Verify,
+    SendProxy, ServerCompression, Settings, TlsDoor, Verify,
 };
 use crate::rewrite::plan::Lookup;
 use crate::rules::RuleSet;
@@ -62,7 +62,12 @@ fn settings(folder: &std::path::Path) -> Settings {
     Settings {
         listen: "127.0.0.1:0".parse().unwrap(),
         listen_proxy: ListenProxy { mode: ProxyProtocol::Off, from: Vec::new() },
-        listen_tls: ListenTls { mode: ListenTlsMode::Disabled, identity: None, client_ca: None },
+        listen_tls: ListenTls {
+            door: TlsDoor::Mysql,
+            mode: ListenTlsMode::Disabled,
+            identity: None,
+            client_ca: None,
+        },
         rsa_key: None,
         listen_compression: Offer::Off,
         backend: Backend {

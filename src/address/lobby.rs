@@ -12,7 +12,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use crate::address;
 
 #[derive(Debug)]
-pub(super) struct Lobby {
+pub(crate) struct Lobby {
     places: usize,
     guests: Mutex<Guests>,
 }
@@ -35,18 +35,18 @@ struct Guest {
 
 /// A guest's place. Dropped, it is free.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(crate) struct Place {
     lobby: Arc<Lobby>,
     nth: u64,
 }
 
 impl Lobby {
-    pub(super) fn new(places: usize) -> Arc<Lobby> {
+    pub(crate) fn new(places: usize) -> Arc<Lobby> {
         Arc::new(Lobby { places, guests: Mutex::default() })
     }
 
     /// Serves a guest in a task of its own. The task is aborted if the guest has to make room.
-    pub(super) fn serve<F: Future<Output = ()> + Send + 'static>(
+    pub(crate) fn serve<F: Future<Output = ()> + Send + 'static>(
         self: &Arc<Self>,
         tasks: &mut JoinSet<()>,
         from: Option<IpAddr>,
@@ -58,6 +58,12 @@ impl Lobby {
         if let Some(guest) = self.guests.lock().all.iter_mut().find(|guest| guest.nth == nth) {
             guest.task = Some(task);
         }
+    }
+
+    /// For a guest without an address, and without a task to abort.
+    #[cfg(feature = "test-util")]
+    pub(crate) fn place(self: &Arc<Self>) -> Place {
+        self.enter(None)
     }
 
     /// Always finds a place.
@@ -93,7 +99,7 @@ impl Guests {
 
 impl Place {
     /// Says whether the guest is being served, or is waited for.
-    pub(super) fn serves(&self, is_served: bool) {
+    pub(crate) fn serves(&self, is_served: bool) {
         if let Some(guest) = self.lobby.guests.lock().all.iter_mut().find(|guest| guest.nth == self.nth) {
             guest.is_served = is_served;
         }

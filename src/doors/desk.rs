@@ -1,0 +1,276 @@
+//! The desk that all doors stand in front of.
+
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use crate::audit::{Audit, Drawn};
+use crate::doors::meter::{DoorMeter, Outcome};
+use crate::ids::TakeError;
+use crate::ids::layout::{DecodeError, Moment, Parts};
+use crate::ids::range::block::{IdBlock, Spacing};
+use crate::rules::model::{GeneratorKind, GeneratorName, GeneratorSpec};
+use crate::tables::InForce;
+use crate::toml_file::nearest;
+use crate::users::{Right, Role, User};
+
+/// One request gets at most so many ids.
+pub(crate) const IDS_MAX: u64 = 10_000_000;
+
+/// Ids of ticks that do not adjoin are several runs. One request gets at most so many runs, since each of them is told.
+const RUNS_MAX: u64 = 10_000;
+
+/// Of what a client wrote, in an error.
+const NAME_CHARS_MAX: usize = 128;
+
+/// So many names are looked at for the one that was meant.
+const COMPARED_MAX: usize = 500;
+
+/// Who there is, as of now.
+pub type UsersNow = Box<dyn Fn() -> Arc<[User]> + Send + Sync>;
+
+/// Gives ids to those who may have them. Each door has one.
+pub struct IdDesk {
+    /// Of the door, in audit lines: "resp".
+    pub door: &'static str,
+    pub tables: Arc<InForce>,
+    pub users: UsersNow,
+    /// How long a request waits for its ids.
+    pub deadline: Box<dyn Fn() -> Duration + Send + Sync>,
+    pub audit: Arc<Audit>,
+    pub meter: Arc<DoorMeter>,
+}
+
+/// Who asks.
+#[derive(Debug, Clone)]
+pub(crate) struct Caller {
+    pub(crate) user: User,
+    /// Empty: over a Unix socket.
+    pub(crate) client: String,
+    /// This door's number of the connection.
+    pub(crate) connection: u64,
+}
+
+impl Caller {
+    fn needs(&self, right: Right, generator: &str) -> Result<(), Denied> {
+        if self.user.may(right) {
+            return Ok(());
+        }
+        let (user, right, generator) = (self.user.name.clone(), right.word(), shortened(generator));
+        Err(Denied::NoRight { user, right, generator })
+    }
+}
+
+/// How the ids of one request may lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// Each a step above the one before.
+    OneRun,
+    /// In several runs, where the generator has them so.
+    Runs,
+}
+
+impl Shape {
+    /// How many ids of a generator may lie so. `None`: however many.
+    fn most(self, spacing: Spacing) -> Option<u64> {
+        let of_run = spacing.ticks?.ids.get();
+        Some(match self {
+            Shape::OneRun => of_run,
+            Shape::Runs => of_run.saturating_mul(RUNS_MAX),
+        })
+    }
+}
+
+/// Why a caller gets nothing. The text is for the caller.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Denied {
+    #[error("user {user} has no {right} right on generator {generator:?}")]
+    NoRight { user: String, right: &'static str, generator: String },
+    #[error("the rules have no generator {generator:?}{near}")]
+    Unknown { generator: String, near: String },
+    #[error("{n} is not a number of ids; ask for 1 to {IDS_MAX}")]
+    Count { n: i64 },
+    #[error("generator {generator} gives at most {most} ids in one run; ask for fewer")]
+    OneRun { generator: String, most: u64 },
+    #[error(
+        "generator {generator} gives at most {most} ids at once, since its ids come in short runs; ask for fewer"
+    )]
+    Runs { generator: String, most: u64 },
+    #[error(
+        "generator {generator} gives no ids, since all its tables have mode = \"shadow\"; ask for ids of a generator of its own"
+    )]
+    Shadow { generator: String },
+    #[error("{}", .0.for_client())]
+    NoIds(TakeError),
+    #[error("{id:?} is not an id; write a whole number from 0 to 18446744073709551615")]
+    NoNumber { id: String },
+    #[error("generator {generator} is a sequence, and its ids have no fields")]
+    NoFields { generator: String },
+    #[error("{id} is not an id of generator {generator}: it {error}")]
+    NotOfGenerator { id: u64, generator: String, error: DecodeError },
+}
+
+impl IdDesk {
+    /// The user of this name and password. Takes as long for a name that nobody has.
+    pub(crate) fn user(&self, name: &[u8], password: &[u8]) -> Option<User> {
+        let users = (self.users)();
+        let user = users.iter().find(|user| user.name.as_bytes() == name);
+        let nobody = User { name: String::new(), password: String::new().into(), role: Role::Read };
+        let is_right = user.unwrap_or(&nobody).has_password(password);
+        user.filter(|_| is_right).cloned()
+    }
+
+    /// How many ids a caller asks for.
+    pub(crate) fn count(&self, n: i64) -> Result<NonZeroU64, Denied> {
+        let count = u64::try_from(n).ok().and_then(NonZeroU64::new).filter(|n| n.get() <= IDS_MAX);
+        count.ok_or_else(|| self.noted(Denied::Count { n }))
+    }
+
+    /// Ids that are at hand, for so many requests. `None`: ask by [`IdDesk::take`], which also says why there are none.
+    pub(crate) fn take_at_once(
+        &self,
+        caller: &Caller,
+        generator: &str,
+        n: NonZeroU64,
+        (requests, shape): (u64, Shape),
+    ) -> Option<IdBlock> {
+        if !caller.user.may(Right::Take) {
+            return None;
+        }
+        let generator = self.tables.at_door(generator)?;
+        if shape.most(generator.spacing()).is_some_and(|most| n.get() > most) {
+            return None;
+        }
+        let block = generator.take_at_once(n)?;
+        self.give(caller, generator.name(), &block, requests);
+        Some(block)
+    }
+
+    /// `n` ids of the generator.
+    pub(crate) async fn take(
+        &self,
+        caller: &Caller,
+        generator: &str,
+        n: NonZeroU64,
+        shape: Shape,
+    ) -> Result<IdBlock, Denied> {
+        let taken = self.take_unnoted(caller, generator, n, shape).await;
+        match taken {
+            Ok((name, block)) => {
+                self.give(caller, &name, &block, 1);
+                Ok(block)
+            }
+            Err(denied) => Err(self.noted(denied)),
+        }
+    }
+
+    async fn take_unnoted(
+        &self,
+        caller: &Caller,
+        name: &str,
+        n: NonZeroU64,
+        shape: Shape,
+    ) -> Result<(GeneratorName, IdBlock), Denied> {
+        caller.needs(Right::Take, name)?;
+        let spec = self.spec(name)?;
+        if let Some(most) = shape.most(spec.kind.spacing()).filter(|most| n.get() > *most) {
+            let generator = name.to_owned();
+            return Err(match shape {
+                Shape::OneRun => Denied::OneRun { generator, most },
+                Shape::Runs => Denied::Runs { generator, most },
+            });
+        }
+        if !self.tables.acts(&spec.name) {
+            return Err(Denied::Shadow { generator: name.to_owned() });
+        }
+        let taken = self.tables.take_for_door(name, n, (self.deadline)()).await.map_err(Denied::NoIds)?;
+        taken.map(|block| (spec.name, block)).ok_or_else(|| self.unknown(name))
+    }
+
+    /// The last of it is the highest.
+    fn give(&self, caller: &Caller, generator: &GeneratorName, block: &IdBlock, requests: u64) {
+        self.meter.note_given(requests, block.count());
+        self.tables.taken().of(generator).note_at_door(block.last());
+        if !self.audit.is_on() {
+            return;
+        }
+        let now = Moment::from(SystemTime::now()).to_string();
+        self.audit.note_drawn(&Drawn {
+            time: &now,
+            door: self.door,
+            connection: caller.connection,
+            user: &caller.user.name,
+            client: &caller.client,
+            generator: &generator.to_string(),
+            first: block.first(),
+            last: block.last(),
+            count: block.count(),
+            step: block.spacing().step.get(),
+        });
+    }
+
+    fn noted(&self, denied: Denied) -> Denied {
+        self.meter.note(match denied {
+            Denied::NoRight { .. } => Outcome::Denied,
+            Denied::NoIds(_) => Outcome::NoIds,
+            _ => Outcome::Wrong,
+        });
+        denied
+    }
+
+    fn spec(&self, name: &str) -> Result<GeneratorSpec, Denied> {
+        self.tables.generator_named(name).ok_or_else(|| self.unknown(name))
+    }
+
+    fn unknown(&self, name: &str) -> Denied {
+        let rules = self.tables.rules();
+        // Of very many it would take too long.
+        let names = rules.generators().take(COMPARED_MAX).map(|spec| spec.name.to_string());
+        let names: Vec<_> = names.collect();
+        let near = nearest(name, names.iter().map(String::as_str));
+        let near = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
+        Denied::Unknown { generator: shortened(name), near }
+    }
+
+    /// Those that the caller may look at, by name.
+    pub(crate) fn generators(&self, caller: &Caller) -> Vec<GeneratorSpec> {
+        if caller.user.may(Right::Read) { self.tables.generator_specs() } else { Vec::new() }
+    }
+
+    /// Whether there is one of this name that the caller may look at.
+    pub(crate) fn has(&self, caller: &Caller, generator: &str) -> Result<bool, Denied> {
+        caller.needs(Right::Read, generator)?;
+        Ok(self.tables.generator_named(generator).is_some())
+    }
+
+    /// The highest id of the generator that this proxy has given away at a door. `None`: none yet, or there is no such generator.
+    pub(crate) fn last(&self, caller: &Caller, generator: &str) -> Result<Option<u64>, Denied> {
+        caller.needs(Right::Read, generator)?;
+        let Some(spec) = self.tables.generator_named(generator) else { return Ok(None) };
+        Ok(self.tables.taken().of(&spec.name).last_at_door())
+    }
+
+    /// The fields of an id of a timestamp generator.
+    pub(crate) fn decode(&self, caller: &Caller, generator: &str, id: &[u8]) -> Result<Parts, Denied> {
+        caller.needs(Right::Read, generator)?;
+        let spec = self.spec(generator)?;
+        let number = std::str::from_utf8(id).ok().filter(|id| id.bytes().all(|byte| byte.is_ascii_digit()));
+        let Some(id) = number.and_then(|id| id.parse::<u64>().ok()) else {
+            let id = shortened(&String::from_utf8_lossy(id));
+            return Err(Denied::NoNumber { id });
+        };
+        let generator = generator.to_owned();
+        match &spec.kind {
+            GeneratorKind::Sequence(_) => Err(Denied::NoFields { generator }),
+            GeneratorKind::Timestamp(timestamp) => {
+                let parts = timestamp.layout.decode(id);
+                parts.map_err(|error| Denied::NotOfGenerator { id, generator, error })
+            }
+        }
+    }
+}
+
+/// What a client wrote, as an error shows it.
+fn shortened(written: &str) -> String {
+    written.chars().take(NAME_CHARS_MAX).collect()
+}

@@ -1,0 +1,18 @@
+//! The door for clients of Redis: the Redis serialization protocol, versions 2 and 3 (RESP2, RESP3). A key is a generator's name.
+//!
+//! Source: Redis documentation, "Redis serialization protocol specification" and "Commands"; what differs is measured on redis 7.0.15
+//! (tests/doors).
+//!
+//! Requests are read, and answers written, by code of our own (`request`, `reply`): redis-protocol 6.0 reads nested arrays by recursion, so
+//! that 100 KB end the process, reads what has not come whole again from the start, does not look at the end of a string, and knows no
+//! inline commands.
+
+mod cluster;
+mod command;
+mod commands;
+mod listener;
+mod reply;
+mod request;
+mod session;
+
+pub use listener::{Door, Terms};

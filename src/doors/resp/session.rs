@@ -1,0 +1,309 @@
+//! One client: its requests in their order, each answered before the next is looked at. What has come at once is answered by one write.
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::io;
+use std::net::IpAddr;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncWriteExt, ReadBuf};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::cluster::Node;
+use super::command::{Command, What};
+use super::reply::{Replies, Version};
+use super::request::{Args, Limits, Parsed, parse};
+use crate::address::lobby::Place;
+use crate::address::socket::Stream;
+use crate::doors::Seat;
+use crate::doors::desk::{Caller, IdDesk};
+use crate::users::User;
+use crate::users::throttle::Throttle;
+
+/// Answers are sent when there are so many bytes of them, and where no whole request is left.
+const ANSWERS_BYTES: usize = 64 * 1024;
+
+/// What is read at once.
+const READ_BYTES: usize = 16 * 1024;
+
+thread_local! {
+    /// A client that is silent holds no buffer: bytes are read into this one.
+    static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_BYTES].into());
+}
+
+/// What all clients of the door share.
+pub(super) struct Office {
+    pub(super) desk: IdDesk,
+    pub(super) throttle: Throttle,
+    /// `proxy.name`
+    pub(super) proxy: String,
+    pub(super) since: Instant,
+}
+
+/// How long a client may take for what, and how many there may be.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ClientLimits {
+    pub(super) login_until: Instant,
+    pub(super) idle: Duration,
+    pub(super) write: Duration,
+    /// That have logged in.
+    pub(super) clients: u64,
+}
+
+/// One client.
+pub(super) struct Session {
+    pub(super) office: Arc<Office>,
+    pub(super) from: Option<IpAddr>,
+    pub(super) id: u64,
+    pub(super) node: Node,
+    pub(super) limits: ClientLimits,
+    /// `None`: it has not said who it is.
+    pub(super) caller: Option<Caller>,
+    /// Among the clients that have logged in, since it did so first.
+    pub(super) seat: Option<Seat>,
+    /// As of the users when the client was looked at last.
+    users: Arc<[User]>,
+    /// CLIENT SETNAME
+    pub(super) name: Vec<u8>,
+    pub(super) replies: Replies,
+    /// A request had to wait for its ids.
+    pub(super) has_waited: bool,
+}
+
+/// Why a connection ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// The client went, or said QUIT.
+    Client,
+    Violation,
+    /// It did not log in in time.
+    Login,
+    /// Too many have logged in.
+    TooMany,
+    Idle,
+    Stalled,
+    Drained,
+}
+
+/// After a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Then {
+    Next,
+    End(End),
+}
+
+impl Session {
+    pub(super) fn new(
+        office: Arc<Office>,
+        from: Option<IpAddr>,
+        id: u64,
+        node: Node,
+        limits: ClientLimits,
+    ) -> Session {
+        let users = (office.desk.users)();
+        Session {
+            office,
+            from,
+            id,
+            node,
+            limits,
+            caller: None,
+            seat: None,
+            users,
+            name: Vec::new(),
+            replies: Replies::new(),
+            has_waited: false,
+        }
+    }
+
+    /// Serves the client to its end. `place`: among those who have not logged in.
+    pub(super) async fn serve(
+        &mut self,
+        wire: &mut dyn Stream,
+        place: Place,
+        draining: watch::Receiver<bool>,
+    ) -> io::Result<End> {
+        // Made once: a timer that is set for each request would cost as much as the request.
+        let mut drain = draining.clone();
+        let mut drained = pin!(drain.wait_for(|draining| *draining));
+        let mut waits_until = pin!(sleep_until(self.limits.login_until));
+        let (mut place, mut heard) = (Some(place), Instant::now());
+        let (mut input, mut needs) = (Vec::new(), 1);
+        loop {
+            let (used, end) = self.answer_all(wire, &input, &mut needs, &draining).await?;
+            if self.seat.is_some() {
+                place = None;
+            }
+            if !self.send(wire).await? {
+                return Ok(End::Stalled);
+            }
+            if let Some(end) = end {
+                return Ok(end);
+            }
+            if used == input.len() {
+                input = Vec::new();
+            } else {
+                input.drain(..used);
+            }
+            // Not by the timer alone: while bytes come, nothing else is looked at below.
+            if *draining.borrow() {
+                return Ok(End::Drained);
+            }
+            if place.is_some() && Instant::now() >= self.limits.login_until {
+                return self.came_too_late(wire).await;
+            }
+            let read = loop {
+                // What has come in part is not done while the proxy drains: who sent it asks another proxy.
+                tokio::select! {
+                    biased;
+                    read = read_some(wire, &mut input) => break read?,
+                    _ = &mut drained => return Ok(End::Drained),
+                    () = &mut waits_until => {}
+                }
+                if place.is_some() {
+                    return self.came_too_late(wire).await;
+                }
+                let until = heard + self.limits.idle;
+                if until <= Instant::now() {
+                    return Ok(End::Idle);
+                }
+                waits_until.as_mut().reset(until);
+            };
+            if read == 0 {
+                return Ok(End::Client);
+            }
+            heard = Instant::now();
+        }
+    }
+
+    async fn came_too_late(&mut self, wire: &mut dyn Stream) -> io::Result<End> {
+        self.replies.error("NOAUTH", "no login within limits.handshake_timeout");
+        self.send(wire).await?;
+        Ok(End::Login)
+    }
+
+    /// Answers each request that has come whole; how many bytes these were. `needs`: so many bytes there are at least of the one that has not.
+    async fn answer_all(
+        &mut self,
+        wire: &mut dyn Stream,
+        input: &[u8],
+        needs: &mut usize,
+        draining: &watch::Receiver<bool>,
+    ) -> io::Result<(usize, Option<End>)> {
+        let (mut args, mut used, mut repeats) = (Args::default(), 0, true);
+        self.look_again();
+        loop {
+            let rest = input.get(used..).unwrap_or_default();
+            if rest.len() < *needs {
+                return Ok((used, None));
+            }
+            let limits = if self.caller.is_some() { Limits::LOGGED_IN } else { Limits::BEFORE_LOGIN };
+            match parse(rest, limits, &mut args) {
+                Ok(Parsed::Part(bytes)) => *needs = bytes,
+                Ok(Parsed::Whole(bytes)) => {
+                    *needs = 1;
+                    let (then, times) = self.answer(&args, rest, bytes, &mut repeats).await;
+                    used += bytes * times;
+                    if let Then::End(end) = then {
+                        return Ok((used, Some(end)));
+                    }
+                    if self.replies.bytes.len() >= ANSWERS_BYTES && !self.send(wire).await? {
+                        return Ok((used, Some(End::Stalled)));
+                    }
+                    // Much may have changed meanwhile.
+                    if std::mem::take(&mut self.has_waited) {
+                        self.look_again();
+                        if *draining.borrow() {
+                            return Ok((used, Some(End::Drained)));
+                        }
+                    }
+                }
+                Err(violation) => {
+                    self.replies.error("ERR", violation);
+                    return Ok((used, Some(End::Violation)));
+                }
+            }
+        }
+    }
+
+    /// Who was logged in by what is not so any more has to log in again.
+    fn look_again(&mut self) {
+        let users = (self.office.desk.users)();
+        if Arc::ptr_eq(&users, &self.users) {
+            return;
+        }
+        if let Some(caller) = &mut self.caller {
+            match users.iter().find(|user| user.is_still(&caller.user)) {
+                Some(user) => caller.user = user.clone(),
+                None => self.caller = None,
+            }
+        }
+        self.users = users;
+    }
+
+    /// Answers the request of so many bytes at the beginning of `input`, and perhaps more that are the same: how many. `repeats`: those are looked
+    /// for.
+    async fn answer(&mut self, args: &Args, input: &[u8], bytes: usize, repeats: &mut bool) -> (Then, usize) {
+        let Some(name) = args.get(input, 0) else { return (Then::Next, 1) };
+        let Some(command) = Command::find(name) else {
+            self.unknown(name);
+            return (Then::Next, 1);
+        };
+        if !command.takes(args.len()) {
+            let why = format_args!("wrong number of arguments for '{}' command", command.name);
+            self.replies.error("ERR", why);
+            return (Then::Next, 1);
+        }
+        if command.needs_login() && self.caller.is_none() {
+            self.replies.error("NOAUTH", "Authentication required.");
+            return (Then::Next, 1);
+        }
+        if command.what == What::Incr && *repeats {
+            // In a pipeline the same request comes again and again.
+            let first = input.get(..bytes).unwrap_or_default();
+            let same = input.chunks_exact(bytes).take_while(|request| *request == first).count();
+            *repeats = self.incr(args.get(input, 1).unwrap_or_default(), same);
+            if *repeats {
+                return (Then::Next, same);
+            }
+        }
+        (self.run(command, args, input).await, 1)
+    }
+
+    /// Sends the answers that there are. `false`: the client does not read them.
+    async fn send(&mut self, wire: &mut dyn Stream) -> io::Result<bool> {
+        if self.replies.bytes.is_empty() {
+            return Ok(true);
+        }
+        let bytes = std::mem::take(&mut self.replies.bytes);
+        let written = timeout(self.limits.write, async {
+            wire.write_all(&bytes).await?;
+            wire.flush().await
+        });
+        match written.await {
+            Ok(written) => written.map(|()| true),
+            Err(_) => Ok(false),
+        }
+    }
+
+    pub(super) fn says(&mut self, version: Version) {
+        self.replies.version = version;
+    }
+}
+
+/// Adds what has come to `input`. 0: the client has ended.
+async fn read_some(wire: &mut dyn Stream, input: &mut Vec<u8>) -> io::Result<usize> {
+    poll_fn(|cx| {
+        SCRATCH.with_borrow_mut(|scratch| {
+            let mut into = ReadBuf::new(scratch);
+            ready!(Pin::new(&mut *wire).poll_read(cx, &mut into))?;
+            input.extend_from_slice(into.filled());
+            Poll::Ready(Ok(into.filled().len()))
+        })
+    })
+    .await
+}

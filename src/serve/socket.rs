@@ -1,0 +1,77 @@
+//! Listening sockets besides that of the proxy, which another process may have for a moment yet.
+
+use std::time::Duration;
+
+use crate::address::Address;
+use crate::address::listener::{ListenError, Listener};
+
+/// How often the socket of the process before is asked for.
+const AGAIN: Duration = Duration::from_millis(200);
+
+/// What is said of a socket.
+pub(super) struct Names {
+    /// That cannot listen: stands before the address.
+    pub(super) what: &'static str,
+    /// What it is like without.
+    pub(super) without: &'static str,
+    /// As of [`ListenError::new`].
+    pub(super) remedies: [&'static str; 3],
+}
+
+#[derive(Debug)]
+pub(super) enum Socket {
+    /// "off", or its default port is another's.
+    Off,
+    Bound(Listener),
+    /// The process that hands over has it still.
+    Pending(Address),
+}
+
+impl Socket {
+    /// `None`: it is off. `is_written`: whoever has the address stops the process.
+    pub(super) async fn bind(
+        names: &Names,
+        address: Option<&Address>,
+        is_written: bool,
+        takes_over: bool,
+    ) -> Result<Socket, ListenError> {
+        let Some(address) = address else { return Ok(Socket::Off) };
+        match bind(names, address).await {
+            Ok(listener) => Ok(Socket::Bound(listener)),
+            Err(error) if error.is_taken() && takes_over => Ok(Socket::Pending(address.clone())),
+            Err(error) if error.is_taken() && !is_written => {
+                tracing::warn!("{error}; {}", names.without);
+                Ok(Socket::Off)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Waits until it is there. `None`: it is off.
+    pub(super) async fn listener(self, names: &Names) -> Option<Listener> {
+        let address = match self {
+            Socket::Off => return None,
+            Socket::Bound(listener) => return Some(listener),
+            Socket::Pending(address) => address,
+        };
+        let mut told = None;
+        loop {
+            match bind(names, &address).await {
+                Ok(listener) => return Some(listener),
+                Err(error) => {
+                    let text = error.to_string();
+                    if !error.is_taken() && told.as_ref() != Some(&text) {
+                        tracing::warn!("{text}; Rowstamp tries again");
+                        told = Some(text);
+                    }
+                }
+            }
+            tokio::time::sleep(AGAIN).await;
+        }
+    }
+}
+
+async fn bind(names: &Names, address: &Address) -> Result<Listener, ListenError> {
+    let bound = Listener::bind(address).await;
+    bound.map_err(|error| ListenError::new(names.what, address, error, names.remedies))
+}
