@@ -25,6 +25,7 @@ TEXT
 # NAME | MINUTES | WHAT IT SHOWS | COMMAND
 CAMPAIGNS=(
     "drivers|2|the ids that drivers and ORMs of seven languages report are those in the table|tests/drivers/run.sh"
+    "redis|3|eight clients of Redis draw ids by RESP2, RESP3, TLS and as clusters, and the examples of docs/redis.md|tests/redis.sh"
     "dumps|5|dumps of sakila, world, Django, WordPress and MediaWiki store what a native import stores|tests/drivers/dumps.sh"
     "console|3|both vendors' clients, PyMySQL and Connector/J at the console|cargo test --locked --test library console::clients"
     "suites|2|what passes of other people's suites without the proxy passes through it|tests/suites.sh --quick pymysql go_sql_driver"
@@ -47,7 +48,7 @@ CAMPAIGNS=(
     "values|1|what is stored is what the server would have stored, type by type|tests/values.sh"
     "mutants|8|without each of three guards a test fails (all: an hour)|tests/mutants.sh fence-unknown-outcome-taken embedded-compare layout-fields-overlap"
     "book|5|mdBook builds the book, and warns of nothing|tests/book.sh"
-    "fuzz|10|twelve fuzz targets, five seconds each|tests/fuzz.sh 5"
+    "fuzz|10|thirteen fuzz targets, five seconds each|tests/fuzz.sh 5"
     "fuzz_lints|2|clippy of the fuzz targets|cargo clippy --locked --manifest-path fuzz/Cargo.toml --target-dir ${CARGO_TARGET_DIR:-target} -- -D warnings"
 )
 
