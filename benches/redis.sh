@@ -1,0 +1,124 @@
+#!/usr/bin/env bash
+# INCR at Rowstamp beside INCR at redis-server, by redis-benchmark, in one run. Prints a markdown table.
+set -uo pipefail
+
+HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+# shellcheck source=tests/servers.sh
+. "$HERE/tests/servers.sh"
+
+ROUNDS=5 SECONDS_EACH=5 CLIENTS=50 PIPELINES=(1 16 64)
+
+usage() {
+    cat <<USAGE
+benches/redis.sh [options]: a line for each length of pipeline, medians of the rounds
+
+  --rounds N    rounds, the two taking turns within each (default $ROUNDS)
+  --seconds N   of each measurement, more or less (default $SECONDS_EACH)
+  --clients N   connections of redis-benchmark (default $CLIENTS)
+
+"CPU" is the processor time of the server's process for one INCR, user mode and kernel, in microseconds. redis-benchmark takes a core of its
+own, so on few cores it is often what limits the rate; the processor time tells the servers apart all the same.
+redis-server has no persistence; Rowstamp has its bounds in a file, as by default. Needs redis-server and redis-tools (tests/install.sh).
+ROWSTAMP_BIN names a binary; without it the release build is made.
+USAGE
+}
+
+while [ $# -gt 0 ]; do
+    case $1 in
+        --help | -h) usage; exit 0 ;;
+        --rounds | --seconds | --clients) [ $# -ge 2 ] || { say "$1 wants a value"; exit 2; } ;;
+        *) say "unknown option $1"; usage >&2; exit 2 ;;
+    esac
+    case $1 in
+        --rounds) ROUNDS=$2 ;;
+        --seconds) SECONDS_EACH=$2 ;;
+        --clients) CLIENTS=$2 ;;
+    esac
+    shift 2
+done
+
+need redis-server redis-benchmark redis-cli
+clean_up_at_end
+rowstamp_binary "$HERE"
+TICKS=$(getconf CLK_TCK)
+declare -A PORT PID LOGIN=([redis]="" [rowstamp]="--user app -a s3cret")
+
+start_redis() {
+    PORT[redis]=$(free_port)
+    mkdir "$RUN_FOLDER/redis"
+    spawn "$RUN_FOLDER/redis.log" redis-server --port "${PORT[redis]}" --bind 127.0.0.1 --save "" --appendonly no --dir "$RUN_FOLDER/redis"
+    PID[redis]=$SPAWNED_PID
+    wait_for redis-server "$SPAWNED_PID" "$RUN_FOLDER/redis.log" accepts "${PORT[redis]}"
+}
+
+start_ours() {
+    local folder=$RUN_FOLDER/rowstamp
+    PORT[rowstamp]=$(free_port)
+    mkdir -p "$folder/rules"
+    printf 'schema = "shop"\n[generators.orders]\nkind = "sequence"\n' >"$folder/rules/shop.toml"
+    cat >"$folder/rowstamp.toml" <<TOML
+[listen]
+address = "127.0.0.1:$(free_port)"
+[backend]
+address = "127.0.0.1:1"
+[http]
+address = "off"
+[resp]
+address = "127.0.0.1:${PORT[rowstamp]}"
+[admin]
+address = "off"
+[[admin.users]]
+name = "app"
+password = "s3cret"
+role = "write"
+TOML
+    chmod 600 "$folder/rowstamp.toml"
+    spawn "$RUN_FOLDER/rowstamp.log" "$ROWSTAMP_BIN" serve --config "$folder/rowstamp.toml"
+    PID[rowstamp]=$SPAWNED_PID
+    wait_for Rowstamp "$SPAWNED_PID" "$RUN_FOLDER/rowstamp.log" accepts "${PORT[rowstamp]}"
+}
+
+# Of a process, in ticks.
+cpu() { awk '{ sub(/.*\) /, ""); print $12 + $13 }' "/proc/$1/stat"; }
+
+# measure SERVER PIPELINE REQUESTS: RATE is requests a second, COST microseconds of the server's processor for each.
+measure() {
+    local before after
+    before=$(cpu "${PID[$1]}")
+    # shellcheck disable=SC2086 # a login is several words, or none
+    RATE=$(redis-benchmark -p "${PORT[$1]}" ${LOGIN[$1]} -q -c "$CLIENTS" -P "$2" -n "$3" INCR shop.orders 2>/dev/null |
+        tr '\r' '\n' | awk '/requests per second/ { for (n = 1; n < NF; n++) if ($(n + 1) == "requests") rate = $n } END { print rate }')
+    after=$(cpu "${PID[$1]}")
+    [ -n "$RATE" ] || die "redis-benchmark said nothing of $1"
+    COST=$(awk -v ticks=$((after - before)) -v hertz="$TICKS" -v n="$3" 'BEGIN { printf "%.3f", ticks / hertz * 1e6 / n }')
+}
+
+# The middle one of the numbers on the input.
+median() { sort -n | awk '{ all[NR] = $1 } END { print all[int((NR + 1) / 2)] }'; }
+
+start_redis
+start_ours
+echo "| pipeline | redis-server, INCR/s | Rowstamp, INCR/s | ratio | redis-server, CPU | Rowstamp, CPU | ratio |"
+echo "|---|---|---|---|---|---|---|"
+for pipeline in "${PIPELINES[@]}"; do
+    # How many take so long.
+    measure redis "$pipeline" $((20000 * pipeline))
+    requests=$(awk -v rate="$RATE" -v seconds="$SECONDS_EACH" 'BEGIN { printf "%d", rate * seconds }')
+    raw=$RUN_FOLDER/raw.$pipeline
+    for ((round = 0; round < ROUNDS; round++)); do
+        order=(redis rowstamp)
+        [ $((round % 2)) = 0 ] || order=(rowstamp redis)
+        for server in "${order[@]}"; do
+            measure "$server" "$pipeline" "$requests"
+            echo "$server $RATE $COST" >>"$raw"
+        done
+    done
+    figures=()
+    for field in 2 3; do
+        for server in redis rowstamp; do
+            figures+=("$(awk -v server="$server" -v field="$field" '$1 == server { print $field }' "$raw" | median)")
+        done
+    done
+    awk -v p="$pipeline" -v a="${figures[0]}" -v b="${figures[1]}" -v c="${figures[2]}" -v d="${figures[3]}" \
+        'BEGIN { printf "| %d | %d | %d | %.2f | %.2f us | %.2f us | %.2f |\n", p, a, b, b / a, c, d, d / c }'
+done
