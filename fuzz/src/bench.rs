@@ -13,7 +13,7 @@ use rowstamp::proxy::connect::login::LoginContext;
 use rowstamp::proxy::session::Shared;
 use rowstamp::proxy::settings::{
     Backend, BackendTls, BackendTlsMode, Limits, ListenProxy, ListenTls, ListenTlsMode, Offer, ProxyProtocol,
-    SendProxy, ServerCompression, Settings, Verify,
+    SendProxy, ServerCompression, Settings, TlsDoor, Verify,
 };
 use rowstamp::rules::RuleSet;
 use rowstamp::store::memory::MemoryStore;
@@ -68,7 +68,12 @@ async fn shared(rules: RuleSet) -> Shared {
     let settings = Settings {
         listen: "127.0.0.1:0".parse().unwrap(),
         listen_proxy: ListenProxy { mode: ProxyProtocol::Off, from: Vec::new() },
-        listen_tls: ListenTls { mode: ListenTlsMode::Disabled, identity: None, client_ca: None },
+        listen_tls: ListenTls {
+            door: TlsDoor::Mysql,
+            mode: ListenTlsMode::Disabled,
+            identity: None,
+            client_ca: None,
+        },
         rsa_key: None,
         listen_compression: Offer::Off,
         backend: Backend {

@@ -11,6 +11,7 @@ use rowstamp::address::Address;
 /// As `fake` finds it.
 use rowstamp::admin as desk;
 use rowstamp::admin::console::{self, Listener, Tls};
+use rowstamp::users;
 use sha1::{Digest, Sha1};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;

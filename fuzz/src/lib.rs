@@ -19,6 +19,7 @@ pub mod packets;
 pub mod prepared;
 pub mod proxy_header;
 pub mod query_log;
+pub mod resp;
 pub mod responses;
 pub mod served;
 pub mod server;
