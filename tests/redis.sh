@@ -83,7 +83,7 @@ skipped() { SKIPPED=$((SKIPPED + 1)); echo "SKIPPED: $*"; }
 # ends FILE: how a long text begins and how it ends, for some name an error first and some at last.
 ends() { awk 'NR <= 8 { print } NR > 8 { last[NR % 8] = $0 } END { for (n = NR > 16 ? NR - 7 : 9; n <= NR; n++) print last[n % 8] }' "$1" | cut -c1-500; }
 
-# obey SAID: what the program prints, written to SAID; where it asks for it, a proxy is killed and it is told so.
+# obey SAID: what the program prints, written to SAID; where it asks for it, a proxy is killed, and the program gets a line that says so.
 obey() {
     local line nth
     while IFS= read -r line; do

@@ -17,7 +17,8 @@ use crate::users::{Right, Role, User};
 /// One request gets at most so many ids.
 pub(crate) const IDS_MAX: u64 = 10_000_000;
 
-/// Ids of ticks that do not adjoin are several runs. One request gets at most so many runs, since each of them is told.
+/// Ids of ticks that do not adjoin are several runs. One request gets at most so many runs, since its answer
+/// names each of them.
 const RUNS_MAX: u64 = 10_000;
 
 /// Of what a client wrote, in an error.

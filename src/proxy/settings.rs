@@ -137,10 +137,9 @@ pub enum ListenTlsMode {
 }
 
 /// Whose clients speak TLS: the files' keys are called after it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TlsDoor {
     /// `listen.tls`
-    #[default]
     Mysql,
     /// `resp.tls`
     Redis,

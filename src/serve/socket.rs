@@ -28,7 +28,7 @@ pub(super) enum Socket {
 }
 
 impl Socket {
-    /// `None`: it is off. `is_written`: whoever has the address stops the process.
+    /// `None`: it is off. `is_written`: that another has the address is an error then.
     pub(super) async fn bind(
         names: &Names,
         address: Option<&Address>,

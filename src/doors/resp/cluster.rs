@@ -1,5 +1,5 @@
 //! What the door says of a cluster: it is one, of this proxy alone, which has all slots. A client of a fleet is given several proxies to begin
-//! with, and uses another where its own is gone.
+//! with, and most clients use another one when theirs is gone (docs/redis.md).
 //!
 //! Source: Redis documentation, "Redis cluster specification" and the pages of the `CLUSTER` commands.
 

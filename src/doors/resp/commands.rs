@@ -232,7 +232,7 @@ impl Session {
         }
     }
 
-    /// The error is told.
+    /// Where it fails, the error is among the answers.
     fn log_in(&mut self, user: &[u8], password: &[u8]) -> Result<(), Then> {
         let desk = &self.office.desk;
         let verdict =
@@ -335,7 +335,7 @@ impl Session {
         Then::Next
     }
 
-    /// The error is told.
+    /// `false`: the error is among the answers.
     fn set_name(&mut self, name: &[u8]) -> bool {
         if !name.iter().all(u8::is_ascii_graphic) {
             self.replies.error("ERR", "Client names cannot contain spaces, newlines or special characters.");

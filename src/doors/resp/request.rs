@@ -20,7 +20,7 @@ const LENGTH_BYTES_MAX: usize = 32;
 pub(super) enum Parsed {
     /// A request of so many bytes. Its arguments are in what the caller gave; none: to be passed over.
     Whole(usize),
-    /// A part of one, which has at least so many bytes.
+    /// A part. What it is a part of, a request or a violation, has at least so many bytes.
     Part(usize),
 }
 
@@ -108,33 +108,21 @@ pub(super) fn parse(input: &[u8], limits: Limits, args: &mut Args) -> Result<Par
     }
 }
 
-/// What of a request has come.
-enum Come<T> {
-    All(T),
-    /// At least so many bytes are needed.
-    Needs(usize),
-}
-
 fn array(input: &[u8], limits: Limits, args: &mut Args) -> Result<Parsed, Violation> {
-    let (count, mut at) = match length(input, 0, Violation::Count)? {
-        Come::All(found) => found,
-        Come::Needs(bytes) => return Ok(Parsed::Part(bytes)),
-    };
+    let one_more = Ok(Parsed::Part(input.len() + 1));
+    let Some((count, mut at)) = length(input, 0, Violation::Count)? else { return one_more };
     // As Redis: nothing, and no error.
     let Ok(count) = usize::try_from(count) else { return Ok(Parsed::Whole(at)) };
     if count > limits.args_max {
         return Err(limits.too_many);
     }
-    for nth in 0..count {
+    for _ in 0..count {
         match input.get(at) {
-            None => return Ok(Parsed::Part(at + (count - nth) * "$0\r\n\r\n".len())),
+            None => return one_more,
             Some(b'$') => {}
             Some(&other) => return Err(Violation::NoBulk(other)),
         }
-        let (bytes, start) = match length(input, at, Violation::Length)? {
-            Come::All(found) => found,
-            Come::Needs(bytes) => return Ok(Parsed::Part(bytes)),
-        };
+        let Some((bytes, start)) = length(input, at, Violation::Length)? else { return one_more };
         let bytes = usize::try_from(bytes).map_err(|_| Violation::Length)?;
         let end = start.saturating_add(bytes);
         if end > limits.bytes_max {
@@ -151,22 +139,22 @@ fn array(input: &[u8], limits: Limits, args: &mut Args) -> Result<Parsed, Violat
     Ok(Parsed::Whole(at))
 }
 
-/// The number after the byte at `at`, and where its line ends.
-fn length(input: &[u8], at: usize, wrong: Violation) -> Result<Come<(i64, usize)>, Violation> {
+/// The number after the byte at `at`, and where its line ends. `None`: the line has not come whole.
+fn length(input: &[u8], at: usize, wrong: Violation) -> Result<Option<(i64, usize)>, Violation> {
     let rest = input.get(at + 1..).unwrap_or_default();
     let shown = rest.get(..LENGTH_BYTES_MAX).unwrap_or(rest);
     let Some(end) = memchr::memchr(b'\r', shown) else {
         let is_too_long = shown.len() == LENGTH_BYTES_MAX;
-        return if is_too_long { Err(wrong) } else { Ok(Come::Needs(input.len() + 2)) };
+        return if is_too_long { Err(wrong) } else { Ok(None) };
     };
     match rest.get(end + 1) {
-        None => return Ok(Come::Needs(input.len() + 1)),
+        None => return Ok(None),
         Some(b'\n') => {}
         Some(_) => return Err(wrong),
     }
     let digits = rest.get(..end).and_then(|digits| std::str::from_utf8(digits).ok()).unwrap_or_default();
     let number = integer(digits.as_bytes()).ok_or(wrong)?;
-    Ok(Come::All((number, at + 1 + end + 2)))
+    Ok(Some((number, at + 1 + end + 2)))
 }
 
 /// As Redis reads one: in its only spelling, so without blanks, a plus sign or zeros before it.

@@ -263,7 +263,7 @@ impl Session {
             return (Then::Next, 1);
         }
         if command.what == What::Incr && *repeats {
-            // In a pipeline the same request comes again and again.
+            // A pipeline often repeats one request.
             let first = input.get(..bytes).unwrap_or_default();
             let same = input.chunks_exact(bytes).take_while(|request| *request == first).count();
             *repeats = self.incr(args.get(input, 1).unwrap_or_default(), same);

@@ -52,7 +52,7 @@ fn inserts_calls_and_redis_share_one_set() {
     });
 }
 
-/// Reloads that open the generator anew, while clients draw: ids go on ascending on each connection.
+/// Reloads that open the generator again, while clients draw: ids go on ascending on each connection.
 #[test]
 fn a_generator_that_changes_while_clients_draw() {
     const DB: &str = "resp_reload";
@@ -111,7 +111,7 @@ fn processes_that_take_over() {
             let draw = move || {
                 let mut ids = Vec::new();
                 while !stop.load(Ordering::Relaxed) {
-                    // Whoever listens: a refusal would be a panic.
+                    // One of the processes listens at any time: a refusal would be a panic.
                     let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
                     stream.set_read_timeout(Some(NEVER)).unwrap();
                     let mut redis = Redis::over(stream);
@@ -225,7 +225,7 @@ fn a_fleet_whose_store_is_away_and_comes_back() {
         for nth in 0..60 {
             ids.push(clients[nth % 2].id(&line));
         }
-        // One of them is killed and comes again: what it had reserved is a gap.
+        // One of them is killed and started again: what it had reserved is a gap.
         proxies[1].restart();
         clients[1] = Redis::of(&proxies[1]);
         ids.push(clients[1].id(&line));

@@ -45,7 +45,7 @@ fn who_may_what() {
     assert_eq!(other.ask("INCR shop.orders"), ":1", "nothing was drawn before");
 }
 
-/// Who has said nothing is told why the connection ends.
+/// A client that has sent something gets the reason before the connection ends.
 #[test]
 fn who_does_not_log_in_is_sent_away() {
     let proxy = alone(&format!("{}[limits]\nhandshake_timeout = \"5s\"\n", config()), GENERATORS);

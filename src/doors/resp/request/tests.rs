@@ -47,6 +47,8 @@ fn what_is_no_request() {
         (b"*2147483648\r\n".to_vec(), Violation::Count),
         (b"*99999999999999999999\r\n".to_vec(), Violation::Count),
         ([b"*".to_vec(), many(b'1', 40)].concat(), Violation::Count),
+        // Found by the fuzz target resp: more was waited for.
+        (b"*2\r\n$4\rs.high\r\n".to_vec(), Violation::Length),
         (b"*1\r\n:1\r\n".to_vec(), Violation::NoBulk(b':')),
         (b"*1\r\n*1\r\n*1\r\n".to_vec(), Violation::NoBulk(b'*')),
         (b"*1\r\n$-1\r\n".to_vec(), Violation::Length),
@@ -139,7 +141,20 @@ proptest! {
     #[test]
     fn any_bytes(input in prop::collection::vec(prop_oneof![any::<u8>(), prop::sample::select(&b"*$\r\n0123456789-\"' ax"[..])], 0..200)) {
         for limits in [Limits::LOGGED_IN, Limits::BEFORE_LOGIN] {
-            let _ = read(&input, limits);
+            // Until so many bytes have come there is neither a request nor a violation.
+            let (mut args, mut needs) = (Args::default(), 0);
+            for come in 0..=input.len() {
+                match parse(&input[..come], limits, &mut args) {
+                    Ok(Parsed::Part(more)) => {
+                        prop_assert!(more > come);
+                        needs = more.max(needs);
+                    }
+                    found => {
+                        prop_assert!(come >= needs, "{:?} at {come} bytes, not before {needs}", found);
+                        break;
+                    }
+                }
+            }
         }
     }
 }
