@@ -117,6 +117,21 @@ pub struct Drawn<'a> {
     pub step: u64,
 }
 
+/// A change of a user, as the console was asked for it, without any secret.
+#[derive(Debug, Serialize)]
+pub struct UserChange<'a> {
+    /// RFC 3339, UTC.
+    pub time: &'a str,
+    /// Who asked for it.
+    pub user: &'a str,
+    pub client: &'a str,
+    /// As a statement.
+    pub change: &'a str,
+    /// Why it was not made, or may not have been.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<&'a str>,
+}
+
 /// What a digest stands for: in front of the first line that has it.
 #[derive(Serialize)]
 struct Text<'a> {
@@ -179,6 +194,12 @@ impl Audit {
     pub fn note_drawn(&self, drawn: &Drawn<'_>) {
         if let Some(file) = &*self.file.load() {
             file.put(drawn);
+        }
+    }
+
+    pub fn note_user(&self, change: &UserChange<'_>) {
+        if let Some(file) = &*self.file.load() {
+            file.put(change);
         }
     }
 

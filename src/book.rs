@@ -54,6 +54,7 @@ pub const PAGES: &[Page] = pages![
     "upgrade"
     "monitoring"
     "console"
+    "users"
     "store-commands"
     "restore"
     "audit"

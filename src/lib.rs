@@ -11,10 +11,10 @@
 //! * [`book`]: the pages of docs/, which the program prints and its texts name.
 //! * [`audit`]: `log.audit`, a file of JSON lines that nobody waits for.
 //! * [`toml_file`]: TOML that people write, every error of a file by line and key.
-//! * [`users`]: who may do what.
 //! * [`mysql`]: the wire's words: packets, handshakes, commands, responses, prepared statements.
 //! * [`sql`]: bytes to tokens with spans, tokens to the shape of an INSERT.
 //! * [`store`]: where bounds live; one compare-and-set.
+//! * [`users`]: who may do what.
 //! * [`ids`]: ranges of ids and the generators that own them.
 //! * [`rules`]: which table's column is filled by which generator.
 //! * [`rewrite`]: shape + rule -> plan; plan + range -> bytes or parameters. Pure.

@@ -9,7 +9,7 @@ use rowstamp::doors::{DoorMeter, IdDesk};
 use rowstamp::rules::RuleSet;
 use rowstamp::store::memory::MemoryStore;
 use rowstamp::tables::InForce;
-use rowstamp::users::{Role, User};
+use rowstamp::users::{Directory, Role, User};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::runtime::{Builder, Runtime};
 
@@ -57,16 +57,13 @@ pub fn check(data: &[u8]) {
 async fn talk(slices: &[&[u8]]) -> Vec<u8> {
     let rules = LOADED.with(Arc::clone);
     let tables = InForce::open(rules, None, Arc::new(MemoryStore::new()), None, "fuzz".into(), true).await;
-    let user = |name: &str, password: &str, role| User {
-        name: name.to_owned(),
-        password: password.to_owned().into(),
-        role,
-    };
-    let users: Arc<[User]> = [user("app", "x", Role::Write), user("look", "y", Role::Read)].into();
+    let user =
+        |name: &str, password: &str, role| Arc::new(User::of_file(name, password.to_owned().into(), role));
+    let users = [user("app", "x", Role::Write), user("look", "y", Role::Read)].into();
     let desk = IdDesk {
         door: "resp",
         tables: Arc::new(tables.expect("a store in memory is there")),
-        users: Box::new(move || users.clone()),
+        users: Directory::without_store(users),
         deadline: Box::new(|| Duration::from_secs(1)),
         audit: Arc::default(),
         meter: Arc::<DoorMeter>::default(),

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::rule_row::RuleRow;
 pub use self::statements::{LastRow, RefusedRow};
-use crate::users::User;
+use crate::users::{Change, Changed, Directory};
 
 /// Rows are as they are now; nothing in them is a secret, a literal of a statement or a bound value.
 #[async_trait]
@@ -86,8 +86,14 @@ pub trait Desk: Send + Sync + 'static {
     /// Ends a session at once, whatever it does.
     fn kill(&self, session: u64) -> Result<(), DeskError>;
 
-    /// Who may log in to the console.
-    fn users(&self) -> Arc<[User]>;
+    /// Who may log in to the console, and do what.
+    fn users(&self) -> Arc<Directory>;
+
+    /// `by` whom, and from which address: for the audit.
+    async fn change_user(&self, change: &Change, by: &str, client: &str) -> Result<Changed, DeskError>;
+
+    /// Who has no right to a change has asked for it: for the audit.
+    fn note_denied(&self, change: &Change, by: &str, client: &str, why: &str);
 }
 
 /// Why something was not done or cannot be shown: the culprit and the remedy.

@@ -1,7 +1,7 @@
 //! A desk without a proxy, for tests of what uses a desk: unit tests, and tests/console, which has
 //! this file as its own.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
@@ -12,7 +12,7 @@ use super::desk::{
     Kind, LastRow, Metric, MetricKind, ProxyRow, Raised, RefusedRow, Reload, RuleRow, Sample, SessionRow,
     SessionState, SlotRow, StoredRow, Timing, Unit,
 };
-use super::users::{Role, User};
+use super::users::{Change, Changed, Directory, Role, User};
 
 /// What was done is noted, a line each.
 #[derive(Default)]
@@ -27,6 +27,7 @@ pub(crate) struct FakeDesk {
     pub(crate) more_schemas: Vec<&'static str>,
     /// Generators `more.0` and so on; `more.N` gives N ids a second.
     pub(crate) more_generators: u32,
+    pub(crate) users: OnceLock<Arc<Directory>>,
 }
 
 impl FakeDesk {
@@ -293,12 +294,20 @@ impl Desk for FakeDesk {
         Ok(())
     }
 
-    fn users(&self) -> Arc<[User]> {
-        let user = |name: &str, password: &str, role| User {
-            name: name.into(),
-            password: password.to_owned().into(),
-            role,
+    fn users(&self) -> Arc<Directory> {
+        let user = |name: &str, password: &str, role| {
+            Arc::new(User::of_file(name, password.to_owned().into(), role))
         };
-        [user("dba", "s3crët", Role::Write), user("guest", "look", Role::Read)].into()
+        let users = || [user("dba", "s3crët", Role::Write), user("guest", "look", Role::Read)].into();
+        Arc::clone(self.users.get_or_init(|| Directory::without_store(users())))
+    }
+
+    async fn change_user(&self, change: &Change, by: &str, client: &str) -> Result<Changed, DeskError> {
+        self.note(format!("{by} from {client}: {change}"));
+        self.users().change(change).await.map_err(|error| DeskError::Failed(error.to_string()))
+    }
+
+    fn note_denied(&self, change: &Change, by: &str, client: &str, _why: &str) {
+        self.note(format!("denied to {by} from {client}: {change}"));
     }
 }

@@ -246,6 +246,7 @@ const DOOR_OUTCOME: Label = Label {
     values: Values::Words(&[
         ("given", "the client got its ids"),
         ("denied", "the user has no right to draw ids"),
+        ("over_quota", "the user has drawn as many ids as its `LIMIT` allows"),
         ("wrong", "no such generator, or a number of ids that it does not give"),
         ("no_ids", "the generator gave no ids"),
     ]),

@@ -41,6 +41,7 @@ pub(super) fn config(
         rewrite: RewriteSettings { verify: keys.rewrite.verify, on_doubt: keys.rewrite.on_doubt },
         http: http(source),
         admin,
+        users_stale_max: keys.users.stale_max.0,
         resp,
         log: LogSettings {
             level: keys.log.level,
@@ -81,6 +82,10 @@ pub(super) struct Passwords<'a> {
 impl Act<'_> {
     pub(super) fn error(&mut self, key: &str, text: impl std::fmt::Display) {
         self.findings.push(self.source.error(key, text));
+    }
+
+    pub(super) fn warning(&mut self, key: &str, text: impl std::fmt::Display) {
+        self.findings.push(self.source.warning(key, text));
     }
 
     fn proxy(&mut self) -> Option<Settings> {
@@ -155,11 +160,6 @@ impl Act<'_> {
         let tls = self.listen_tls(TlsDoor::Redis, &keys.resp.tls);
         self.tls_faults(tls::faults_of_door(&tls));
         let OrOff::At(address) = &keys.resp.address else { return RespSettings { address: None, tls } };
-        if keys.admin.users.is_empty() {
-            let why =
-                "is set, but admin.users is empty, so nobody could log in; add a user, or write \"off\"";
-            self.error("resp.address", why);
-        }
         RespSettings { address: Some(self.address(address)), tls }
     }
 

@@ -1,6 +1,7 @@
 //! The console: where it listens and who may log in.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use zeroize::Zeroizing;
 
@@ -18,8 +19,9 @@ impl Act<'_> {
         let address = match &admin.address {
             Some(OrOff::At(address)) => {
                 if admin.users.is_empty() {
-                    let why = "is set, but admin.users is empty, so nobody could log in; add a user, or write \"off\"";
-                    self.error("admin.address", why);
+                    let why = "is set, but admin.users is empty, so only users of the store can log in, and none of admin.users can make \
+                               the first of them; add a user, or write \"off\"";
+                    self.warning("admin.address", why);
                 }
                 Some(self.address(address))
             }
@@ -31,7 +33,7 @@ impl Act<'_> {
         AdminSettings { address, is_written: admin.address.is_some(), users: users.into() }
     }
 
-    fn admin_users(&mut self, keys: &[AdminUser]) -> Vec<User> {
+    fn admin_users(&mut self, keys: &[AdminUser]) -> Vec<Arc<User>> {
         let mut first = BTreeMap::new();
         let mut users = Vec::new();
         for (nth, user) in keys.iter().enumerate() {
@@ -49,10 +51,9 @@ impl Act<'_> {
             if let Some(before) = first.insert(name, self.source.line(&key)) {
                 self.error(&key, format!("{name:?} is already in line {before}; remove one of the two"));
             }
-            users.extend(password.map(|password| User {
-                name: name.clone(),
-                password: Zeroizing::new(password.reveal().to_owned()),
-                role: user.role,
+            users.extend(password.map(|password| {
+                let password = Zeroizing::new(password.reveal().to_owned());
+                Arc::new(User::of_file(name, password, user.role))
             }));
         }
         users

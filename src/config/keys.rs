@@ -25,6 +25,7 @@ pub struct ConfigFile {
     pub rewrite: Rewrite,
     pub limits: Limits,
     pub admin: Admin,
+    pub users: Users,
     pub http: Http,
     pub resp: Resp,
     pub log: Log,
@@ -347,7 +348,7 @@ pub struct Admin {
     /// "host:port", "unix:/path" or "off"; default: 127.0.0.1:3308 if admin.users has an entry, else "off".
     #[schemars(example = &"127.0.0.1:3308")]
     pub address: Option<OrOff>,
-    /// The users that may log in.
+    /// The users of this proxy alone. Those of the store are made on the console (CREATE USER).
     pub users: Vec<AdminUser>,
 }
 
@@ -368,8 +369,22 @@ pub struct AdminUser {
     /// Name of the environment variable that has the password.
     #[schemars(example = &"ROWSTAMP_DBA_PASSWORD", length(min = 1))]
     pub password_env: Option<String>,
-    /// "read": SHOW and EXPLAIN REWRITE, and at the Redis protocol everything but drawing ids; "write": also the commands that change something, and drawing ids.
+    /// "read": the right READ on all generators; "write": all rights on all generators, and so all commands.
     pub role: Role,
+}
+
+/// The users of the store, whom all its proxies know.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Users {
+    /// How long the users that are known can log in and draw ids while the store does not answer.
+    pub stale_max: Interval,
+}
+
+impl Default for Users {
+    fn default() -> Self {
+        Users { stale_max: Interval::from_secs(600) }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -394,7 +409,7 @@ impl Default for Http {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Resp {
-    /// "host:port", "unix:/path" or "off". Clients log in as one of admin.users.
+    /// "host:port", "unix:/path" or "off". Clients log in as one of admin.users or as a user of the store.
     #[schemars(example = &"127.0.0.1:6379")]
     pub address: OrOff,
     pub tls: ListenTls,

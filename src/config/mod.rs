@@ -40,6 +40,8 @@ pub struct Config {
     /// `None`: nothing is served.
     pub http: Option<HttpSettings>,
     pub admin: AdminSettings,
+    /// How long known users of the store stay while it does not answer.
+    pub users_stale_max: Duration,
     pub resp: RespSettings,
     pub log: LogSettings,
 }
@@ -116,7 +118,7 @@ pub struct AdminSettings {
     pub address: Option<Address>,
     /// Whether the file has the address, or it is [`AdminSettings::PORT`] of this machine.
     pub is_written: bool,
-    pub users: Arc<[User]>,
+    pub users: Arc<[Arc<User>]>,
 }
 
 impl AdminSettings {

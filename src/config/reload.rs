@@ -45,8 +45,15 @@ const WAITS: [&str; 15] = [
 const ACTS: [&str; 1] = ["store.deadline"];
 /// Keys of [`Effect::Reload`]. Sessions share what these say, or do not look at it: the others are in `Shared`, which a session
 /// keeps as it was when its client came.
-const AT_ONCE: [&str; 6] =
-    ["admin.users*", "limits.drain_timeout", "log.audit", "log.level", "rules.path", "rules.watch"];
+const AT_ONCE: [&str; 7] = [
+    "admin.users*",
+    "limits.drain_timeout",
+    "log.audit",
+    "log.level",
+    "rules.path",
+    "rules.watch",
+    "users.stale_max",
+];
 
 /// Of a key, as "limits.connections".
 pub fn effect(key: &str) -> Effect {

@@ -263,8 +263,11 @@ fn console(keys: &str) -> String {
     let Ok(Loaded { config, .. }) = load_in(folder.path()) else { return found(folder.path()).join("\n") };
     let address = config.admin.address.map_or("off".to_owned(), |address| address.to_string());
     let address = address.replace(&format!("{}/", folder.path().display()), "");
-    let users =
-        config.admin.users.iter().map(|user| format!(" {}:{}:{:?}", user.name, &*user.password, user.role));
+    let users = config
+        .admin
+        .users
+        .iter()
+        .map(|user| format!(" {}:{}:{}", user.name, user.plain_password(), user.grants().len()));
     std::iter::once(address).chain(users).collect()
 }
 
@@ -275,16 +278,16 @@ fn who_may_log_in_to_the_console() {
     for (keys, expect) in [
         ("", "off".to_owned()),
         ("admin.address = 'off'", "off".to_owned()),
-        ("admin.users = [{ name = 'dba', password = 'x' }]", "127.0.0.1:3308 dba:x:Read".to_owned()),
+        ("admin.users = [{ name = 'dba', password = 'x' }]", "127.0.0.1:3308 dba:x:1".to_owned()),
         (
             "admin.address = '[::1]:0'\nadmin.users = [{ name = 'dba', password_file = 'password', role = 'write' }]",
-            "[::1]:0 dba:canary:Write".to_owned(),
+            "[::1]:0 dba:canary:4".to_owned(),
         ),
         (
             "admin.address = 'unix:admin.sock'\nadmin.users = [{ name = 'dba', password_env = 'SECRET' }]",
-            "unix:admin.sock dba:hush:Read".to_owned(),
+            "unix:admin.sock dba:hush:1".to_owned(),
         ),
-        ("admin = { address = 'off', users = [{ name = 'a', password = 'b' }] }", "off a:b:Read".to_owned()),
+        ("admin = { address = 'off', users = [{ name = 'a', password = 'b' }] }", "off a:b:1".to_owned()),
         (user, found(3, "users[0]: needs a password; write password_file, password_env or password")),
         (
             &format!("{user}password = ''"),

@@ -12,7 +12,7 @@ use crate::ids::range::block::{IdBlock, Spacing};
 use crate::rules::model::{GeneratorKind, GeneratorName, GeneratorSpec};
 use crate::tables::InForce;
 use crate::toml_file::nearest;
-use crate::users::{Right, Role, User};
+use crate::users::{Directory, Grant, Login, OverQuota, Right, tenths};
 
 /// One request gets at most so many ids.
 pub(crate) const IDS_MAX: u64 = 10_000_000;
@@ -27,15 +27,12 @@ const NAME_CHARS_MAX: usize = 128;
 /// So many names are looked at for the one that was meant.
 const COMPARED_MAX: usize = 500;
 
-/// Who there is, as of now.
-pub type UsersNow = Box<dyn Fn() -> Arc<[User]> + Send + Sync>;
-
 /// Gives ids to those who may have them. Each door has one.
 pub struct IdDesk {
     /// Of the door, in audit lines: "resp".
     pub door: &'static str,
     pub tables: Arc<InForce>,
-    pub users: UsersNow,
+    pub users: Arc<Directory>,
     /// How long a request waits for its ids.
     pub deadline: Box<dyn Fn() -> Duration + Send + Sync>,
     pub audit: Arc<Audit>,
@@ -45,7 +42,7 @@ pub struct IdDesk {
 /// Who asks.
 #[derive(Debug, Clone)]
 pub(crate) struct Caller {
-    pub(crate) user: User,
+    pub(crate) login: Login,
     /// Empty: over a Unix socket.
     pub(crate) client: String,
     /// This door's number of the connection.
@@ -53,12 +50,11 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    fn needs(&self, right: Right, generator: &str) -> Result<(), Denied> {
-        if self.user.may(right) {
-            return Ok(());
-        }
-        let (user, right, generator) = (self.user.name.clone(), right.word(), shortened(generator));
-        Err(Denied::NoRight { user, right, generator })
+    fn needs(&self, right: Right, generator: &str) -> Result<&Grant, Denied> {
+        self.login.user.grant(right, generator).ok_or_else(|| {
+            let (user, generator) = (self.login.user.name.clone(), shortened(generator));
+            Denied::NoRight { user, right, generator }
+        })
     }
 }
 
@@ -86,7 +82,15 @@ impl Shape {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Denied {
     #[error("user {user} has no {right} right on generator {generator:?}")]
-    NoRight { user: String, right: &'static str, generator: String },
+    NoRight { user: String, right: Right, generator: String },
+    #[error(
+        "user {user} may draw {limit} ids a second of generator {generator} (LIMIT), and has drawn them; try again in {} s", tenths(*.wait)
+    )]
+    Quota { user: String, generator: String, limit: u64, wait: Duration },
+    #[error(
+        "user {user} may draw {limit} ids a second of generator {generator} (LIMIT); ask for at most {limit} at once"
+    )]
+    QuotaTooMany { user: String, generator: String, limit: u64 },
     #[error("the rules have no generator {generator:?}{near}")]
     Unknown { generator: String, near: String },
     #[error("{n} is not a number of ids; ask for 1 to {IDS_MAX}")]
@@ -112,15 +116,6 @@ pub(crate) enum Denied {
 }
 
 impl IdDesk {
-    /// The user of this name and password. Takes as long for a name that nobody has.
-    pub(crate) fn user(&self, name: &[u8], password: &[u8]) -> Option<User> {
-        let users = (self.users)();
-        let user = users.iter().find(|user| user.name.as_bytes() == name);
-        let nobody = User { name: String::new(), password: String::new().into(), role: Role::Read };
-        let is_right = user.unwrap_or(&nobody).has_password(password);
-        user.filter(|_| is_right).cloned()
-    }
-
     /// How many ids a caller asks for.
     pub(crate) fn count(&self, n: i64) -> Result<NonZeroU64, Denied> {
         let count = u64::try_from(n).ok().and_then(NonZeroU64::new).filter(|n| n.get() <= IDS_MAX);
@@ -135,14 +130,15 @@ impl IdDesk {
         n: NonZeroU64,
         (requests, shape): (u64, Shape),
     ) -> Option<IdBlock> {
-        if !caller.user.may(Right::Take) {
-            return None;
-        }
-        let generator = self.tables.at_door(generator)?;
+        let (user, name) = (&caller.login.user, generator);
+        let grant = user.grant(Right::Take, name)?;
+        let generator = self.tables.at_door(name)?;
         if shape.most(generator.spacing()).is_some_and(|most| n.get() > most) {
             return None;
         }
+        let charge = self.users.charge(user, grant, n.get()).ok()?;
         let block = generator.take_at_once(n)?;
+        charge.keep();
         self.give(caller, generator.name(), &block, requests);
         Some(block)
     }
@@ -172,7 +168,7 @@ impl IdDesk {
         n: NonZeroU64,
         shape: Shape,
     ) -> Result<(GeneratorName, IdBlock), Denied> {
-        caller.needs(Right::Take, name)?;
+        let grant = caller.needs(Right::Take, name)?;
         let spec = self.spec(name)?;
         if let Some(most) = shape.most(spec.kind.spacing()).filter(|most| n.get() > *most) {
             let generator = name.to_owned();
@@ -184,8 +180,25 @@ impl IdDesk {
         if !self.tables.acts(&spec.name) {
             return Err(Denied::Shadow { generator: name.to_owned() });
         }
+        let user = &caller.login.user;
+        let charge = self.users.charge(user, grant, n.get()).map_err(|over| {
+            let (user, generator) = (user.name.clone(), name.to_owned());
+            let limit = grant.per_second.unwrap_or_default();
+            match over {
+                OverQuota::Wait(wait) => Denied::Quota { user, generator, limit, wait },
+                OverQuota::Never => Denied::QuotaTooMany { user, generator, limit },
+            }
+        })?;
         let taken = self.tables.take_for_door(name, n, (self.deadline)()).await.map_err(Denied::NoIds)?;
-        taken.map(|block| (spec.name, block)).ok_or_else(|| self.unknown(name))
+        let block = taken.ok_or_else(|| self.unknown(name))?;
+        // Meanwhile the right may have gone: then the ids are a gap.
+        let now = caller.login.as_of(&self.users.roster());
+        if now.is_none_or(|login| login.user.grant(Right::Take, name).is_none()) {
+            let (user, generator) = (user.name.clone(), shortened(name));
+            return Err(Denied::NoRight { user, right: Right::Take, generator });
+        }
+        charge.keep();
+        Ok((spec.name, block))
     }
 
     /// The last of it is the highest.
@@ -200,7 +213,7 @@ impl IdDesk {
             time: &now,
             door: self.door,
             connection: caller.connection,
-            user: &caller.user.name,
+            user: &caller.login.user.name,
             client: &caller.client,
             generator: &generator.to_string(),
             first: block.first(),
@@ -213,6 +226,7 @@ impl IdDesk {
     fn noted(&self, denied: Denied) -> Denied {
         self.meter.note(match denied {
             Denied::NoRight { .. } => Outcome::Denied,
+            Denied::Quota { .. } | Denied::QuotaTooMany { .. } => Outcome::OverQuota,
             Denied::NoIds(_) => Outcome::NoIds,
             _ => Outcome::Wrong,
         });
@@ -235,7 +249,9 @@ impl IdDesk {
 
     /// Those that the caller may look at, by name.
     pub(crate) fn generators(&self, caller: &Caller) -> Vec<GeneratorSpec> {
-        if caller.user.may(Right::Read) { self.tables.generator_specs() } else { Vec::new() }
+        let mut specs = self.tables.generator_specs();
+        specs.retain(|spec| caller.login.user.may(Right::Read, &spec.name.to_string()));
+        specs
     }
 
     /// Whether there is one of this name that the caller may look at.

@@ -9,6 +9,8 @@ pub(crate) enum Outcome {
     Given,
     /// The user has no right to them.
     Denied,
+    /// The user has drawn as many as its LIMIT allows.
+    OverQuota,
     /// No such generator, or a number of ids that none gives.
     Wrong,
     /// The generator gave none.
@@ -16,9 +18,10 @@ pub(crate) enum Outcome {
 }
 
 impl Outcome {
-    const ALL: [(Outcome, &'static str); 4] = [
+    const ALL: [(Outcome, &'static str); 5] = [
         (Outcome::Given, "given"),
         (Outcome::Denied, "denied"),
+        (Outcome::OverQuota, "over_quota"),
         (Outcome::Wrong, "wrong"),
         (Outcome::NoIds, "no_ids"),
     ];
@@ -104,7 +107,7 @@ mod tests {
         }
         meter.note_given(1, 7);
         let counts: Vec<_> = meter.requests().collect();
-        assert_eq!(counts, [("given", 2), ("denied", 2), ("wrong", 3), ("no_ids", 4)]);
+        assert_eq!(counts, [("given", 2), ("denied", 2), ("over_quota", 3), ("wrong", 4), ("no_ids", 5)]);
         assert_eq!(meter.ids(), 7);
         let one = meter.seat(1);
         assert!(one.is_some() && meter.seat(1).is_none() && meter.connections() == 1);

@@ -8,6 +8,6 @@ mod desk;
 mod meter;
 pub mod resp;
 
-pub use desk::{IdDesk, UsersNow};
+pub use desk::IdDesk;
 pub use meter::DoorMeter;
 pub(crate) use meter::Seat;

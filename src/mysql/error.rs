@@ -42,6 +42,9 @@ pub enum Refusal {
     WrongArguments,
     #[error("Unknown prepared statement handler ({0}) given to EXECUTE")]
     UnknownStatement(u32),
+    /// As servers say it where a right to a table is missing.
+    #[error("{PREFIX}command denied: {0}")]
+    NoRight(String),
     /// Nothing of the statement was sent.
     #[error("{PREFIX}no id for this statement: {0}")]
     NoId(String),
@@ -82,6 +85,8 @@ impl Refusal {
             Refusal::MalformedPacket => (1835, *b"HY000"),
             Refusal::Statement(_) => (1235, *b"42000"),
             Refusal::UnknownStatement(_) => (1243, *b"HY000"),
+            // ER_TABLEACCESS_DENIED_ERROR
+            Refusal::NoRight(_) => (1142, *b"42000"),
             Refusal::NoId(_) => (1467, *b"HY000"),
             // ER_SERVER_SHUTDOWN, which a server answers that goes or comes: clients that wait for a server to come back try again (so
             // do the servers' own test suites, which take any other code for a failure). MySQL Router answers with 2003, a client's
@@ -97,7 +102,7 @@ impl Refusal {
     }
 
     /// One of each kind, for the reference. `...` stands for what a text says of its case.
-    pub fn examples() -> [Refusal; 20] {
+    pub fn examples() -> [Refusal; 21] {
         let said = || "...".to_owned();
         [
             Refusal::TooManyConnections,
@@ -115,6 +120,7 @@ impl Refusal {
             Refusal::UnsupportedPrepared,
             Refusal::WrongArguments,
             Refusal::UnknownStatement(1),
+            Refusal::NoRight(said()),
             Refusal::NoId(said()),
             Refusal::Timeout,
             Refusal::TlsRequired,

@@ -31,6 +31,7 @@ use crate::proxy::settings::Verify;
 use crate::sessions::{Here, Sessions};
 use crate::sql::dialect::{Server, ServerKind};
 use crate::tables::InForce;
+use crate::users::Directory;
 
 pub(super) use ask::Question;
 
@@ -48,6 +49,8 @@ pub struct Shared {
     pub audit: Arc<Audit>,
     /// Who may insert into what, as far as that was seen.
     pub allowed: Arc<Allowed>,
+    /// Who may draw ids by calls. `None`: all who may log in to the server.
+    pub users: Option<Arc<Directory>>,
     /// `true`: sessions end where nothing is lost by it.
     pub draining: watch::Receiver<bool>,
 }
@@ -70,6 +73,7 @@ impl Shared {
             sessions: Arc::default(),
             audit: Arc::default(),
             allowed: Arc::default(),
+            users: None,
             draining,
         }
     }

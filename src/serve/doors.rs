@@ -12,10 +12,11 @@ use tokio::time::timeout;
 use crate::address::listener::{ListenError, Listener};
 use crate::config::RespSettings;
 use crate::doors::resp::{Door, Terms};
-use crate::doors::{DoorMeter, IdDesk, UsersNow};
+use crate::doors::{DoorMeter, IdDesk};
 use crate::proxy::connect::tls::{ClientSide, TlsError};
 use crate::proxy::session::Shared;
 use crate::serve::socket::{Names, Socket};
+use crate::users::Directory;
 
 const NAMES: Names = Names {
     what: "the Redis protocol cannot listen on",
@@ -50,7 +51,7 @@ pub(super) fn tls(settings: &RespSettings, state_path: &Path) -> Result<ClientSi
 /// What the doors of this process stand on.
 pub(super) struct Doors {
     pub(super) shared: Arc<ArcSwap<Shared>>,
-    pub(super) users: UsersNow,
+    pub(super) users: Arc<Directory>,
     pub(super) tls: Arc<ArcSwap<ClientSide>>,
     pub(super) meter: Arc<DoorMeter>,
     pub(super) proxy: String,

@@ -22,6 +22,7 @@ use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
 use anyhow::Context;
 use arc_swap::ArcSwap;
@@ -29,6 +30,7 @@ use takeover::{Incumbent, Place};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use crate::address::listener::Listener;
 use crate::admin::http::{self, Listening};
@@ -57,6 +59,10 @@ use crate::store::metered::{MeteredStore, StoreMeter};
 use crate::tables::locks::{Sharing, TableLocks};
 use crate::tables::{InForce, shadow};
 use crate::takeover::Handover;
+use crate::users::Directory;
+
+/// For the users of the store, at the start.
+const USERS_WAIT: Duration = Duration::from_secs(2);
 
 /// How the process was started.
 #[derive(Debug)]
@@ -156,18 +162,31 @@ impl Opened {
         login.socket_users = SocketUsers::watch(&settings.backend.addresses, schema.clone()).await;
         let (id_deadline, verify) = (config.store.deadline, config.rewrite.verify);
         let shared = Shared::new(login, tables.clone(), id_deadline, verify, drain.clone());
-        let shared = Shared { forwards: config.rewrite.forwards(), ..shared };
+        let users = Directory::watch(store.clone(), config.admin.users.clone(), config.users_stale_max);
+        // So that no door opens before they are known. Where the store does not answer they come later.
+        let _ = timeout(USERS_WAIT, users.look()).await;
+        let shared = Shared { forwards: config.rewrite.forwards(), users: Some(users.clone()), ..shared };
         shared.audit.note_in(audit::open(config.log.audit.as_deref()).await?)?;
         let shared = Arc::new(ArcSwap::from_pointee(shared));
         let incumbent = Incumbent::new(&config, tables.clone(), store.clone());
         let acting = (config.clone(), written, mark);
         let config_path = start.config_path.clone();
         let resp_tls = Arc::new(ArcSwap::from_pointee(resp_tls));
-        let acts = (shared.clone(), resp_tls.clone());
+        let acts = (shared.clone(), resp_tls.clone(), users.clone());
         let reloader = Arc::new(Reloader::new(start.config_path, acting, acts, set_log_level));
         let doors = OfDoors::default();
-        let parts =
-            Parts { config, shared, tables, schema, store: metered, meter, doors, reloader, draining: drain };
+        let parts = Parts {
+            config,
+            shared,
+            tables,
+            schema,
+            store: metered,
+            users,
+            meter,
+            doors,
+            reloader,
+            draining: drain,
+        };
         let opened =
             Opened { parts, config_path, store, draining, console, door, resp_tls, http, incumbent, hangup };
         Ok((opened, handover))
@@ -190,7 +209,7 @@ pub async fn run(
     reloads.spawn(rules_watch::watch_rules(reloader.clone()));
     let doors = Doors {
         shared: shared.clone(),
-        users: Box::new(move || reloader.users()),
+        users: parts.users.clone(),
         tls: resp_tls,
         meter: parts.doors.resp.clone(),
         proxy: parts.config.proxy.name.clone(),

@@ -23,10 +23,12 @@ use crate::admin::{
     LastRow, Metric, ProxyRow, Raised, RefusedRow, Reload, RuleRow, SessionRow, SessionState, SlotRow,
     StoredRow,
 };
+use crate::audit::UserChange;
 use crate::config::{Config, StoreKind};
 use crate::doors::DoorMeter;
 use crate::explain::tables::LiveTables;
 use crate::explain::{ExplainInput, explain_statement};
+use crate::ids::layout::Moment;
 use crate::lint::{self, Finding, Where};
 use crate::opened::facts::facts_of;
 use crate::opened::locks;
@@ -44,7 +46,7 @@ use crate::sessions::{Count, Seen, Sessions};
 use crate::store::Store;
 use crate::store::metered::StoreMeter;
 use crate::tables::{Covered, InForce};
-use crate::users::User;
+use crate::users::{Change, ChangeError, Changed, Directory};
 
 /// What is counted at each door.
 #[derive(Default)]
@@ -59,6 +61,7 @@ pub(crate) struct Parts {
     pub(crate) tables: Arc<InForce>,
     pub(crate) schema: Option<Schema>,
     pub(crate) store: Arc<dyn Store>,
+    pub(crate) users: Arc<Directory>,
     pub(crate) meter: Arc<StoreMeter>,
     pub(crate) doors: OfDoors,
     pub(crate) reloader: Arc<Reloader>,
@@ -92,6 +95,14 @@ impl ProxyDesk {
     /// Resolves when an operator asks for it.
     pub(crate) async fn drain_asked(&self) {
         self.drains.notified().await;
+    }
+
+    fn note_change(&self, change: &Change, user: &str, client: &str, error: Option<&str>) {
+        let audit = &self.parts.shared.load().audit;
+        if audit.is_on() {
+            let (time, change) = (Moment::from(SystemTime::now()).to_string(), change.to_string());
+            audit.note_user(&UserChange { time: &time, user, client, change: &change, error });
+        }
     }
 
     /// The store is a file of this proxy's own.
@@ -150,6 +161,7 @@ impl Desk for ProxyDesk {
             Check::needed("backend", self.health.backend().trouble),
             Check::wanted("store", store),
             Check::wanted("generators", joined(stopped)),
+            Check::wanted("users", self.parts.users.trouble()),
         ]
     }
 
@@ -309,8 +321,21 @@ impl Desk for ProxyDesk {
         Err(DeskError::Wrong(format!("there is no session {session}; SHOW SESSIONS lists all")))
     }
 
-    fn users(&self) -> Arc<[User]> {
-        self.parts.reloader.users()
+    fn users(&self) -> Arc<Directory> {
+        Arc::clone(&self.parts.users)
+    }
+
+    async fn change_user(&self, change: &Change, by: &str, client: &str) -> Result<Changed, DeskError> {
+        let changed = self.parts.users.change(change).await;
+        self.note_change(change, by, client, changed.as_ref().err().map(ToString::to_string).as_deref());
+        changed.map_err(|error| match error {
+            ChangeError::Refused(refusal) => DeskError::Wrong(refusal.to_string()),
+            error => DeskError::Failed(error.to_string()),
+        })
+    }
+
+    fn note_denied(&self, change: &Change, by: &str, client: &str, why: &str) {
+        self.note_change(change, by, client, Some(why));
     }
 }
 

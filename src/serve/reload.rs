@@ -18,7 +18,7 @@ use crate::serve::doors;
 use crate::serve::settings::differing;
 use crate::tables::TableError;
 use crate::toml_file::{Findings, Severity};
-use crate::users::User;
+use crate::users::Directory;
 
 /// Rules that have come, gone or changed and are named in the log, each in a line; of more it says
 /// how many.
@@ -87,6 +87,7 @@ pub struct Reloader {
     shared: Arc<ArcSwap<Shared>>,
     /// Towards new clients of the Redis protocol.
     resp_tls: Arc<ArcSwap<ClientSide>>,
+    users: Arc<Directory>,
     set_log_level: Box<dyn Fn(LogLevel) + Send + Sync>,
 }
 
@@ -95,8 +96,6 @@ struct Notes {
     read: Mark,
     /// rowstamp.toml as it was made active last.
     written: Arc<ConfigFile>,
-    /// Who may log in to the console.
-    users: Arc<[User]>,
     done: Done,
 }
 
@@ -113,15 +112,14 @@ impl Reloader {
     pub fn new(
         config_path: PathBuf,
         (acting, written, read): (Config, ConfigFile, Mark),
-        (shared, resp_tls): (Arc<ArcSwap<Shared>>, Arc<ArcSwap<ClientSide>>),
+        (shared, resp_tls, users): (Arc<ArcSwap<Shared>>, Arc<ArcSwap<ClientSide>>, Arc<Directory>),
         set_log_level: Box<dyn Fn(LogLevel) + Send + Sync>,
     ) -> Self {
         let done = Done { good: 0, bad: 0, last_was_good: true, good_at: SystemTime::now() };
         let began = Arc::new(written);
-        let users = Arc::clone(&acting.admin.users);
-        let notes = Mutex::new(Notes { read, written: Arc::clone(&began), users, done });
+        let notes = Mutex::new(Notes { read, written: Arc::clone(&began), done });
         let acting = tokio::sync::Mutex::new(acting);
-        Reloader { config_path, acting, notes, began, shared, resp_tls, set_log_level }
+        Reloader { config_path, acting, notes, began, shared, resp_tls, users, set_log_level }
     }
 
     /// The folder whose changes are taken up by themselves. `None`: they are not, or another
@@ -139,11 +137,6 @@ impl Reloader {
     /// rowstamp.toml at the start, and as it was made active last.
     pub(crate) fn written(&self) -> (Arc<ConfigFile>, Arc<ConfigFile>) {
         (Arc::clone(&self.began), Arc::clone(&self.notes.lock().written))
-    }
-
-    /// Who may log in to the console.
-    pub(crate) fn users(&self) -> Arc<[User]> {
-        Arc::clone(&self.notes.lock().users)
     }
 
     pub(crate) fn done(&self) -> Done {
@@ -221,10 +214,9 @@ impl Reloader {
         self.shared.store(Arc::new(next));
         self.resp_tls.store(Arc::new(resp_tls));
         (self.set_log_level)(config.log.level);
-        let users = Arc::clone(&config.admin.users);
+        self.users.set_file(Arc::clone(&config.admin.users), config.users_stale_max);
         *acting = config;
-        let mut notes = self.notes.lock();
-        (notes.written, notes.users) = (written, users);
+        self.notes.lock().written = written;
         Ok(summary)
     }
 

@@ -65,6 +65,11 @@ impl GateStore {
         gate
     }
 
+    /// One that is never there.
+    pub fn absent(reason: StoreError) -> Arc<GateStore> {
+        Self::with(Err(reason))
+    }
+
     fn with(inner: Result<Arc<dyn Store>>) -> Arc<GateStore> {
         let (calls, recalls) = (RwLock::default(), watch::Sender::new(0));
         Arc::new(GateStore { inner: ArcSwap::from_pointee(inner), calls, recalls })

@@ -41,6 +41,7 @@ impl Key {
     pub const PROXIES: &'static str = "proxies/";
     pub const SLOTS: &'static str = "slots/";
     pub const WITNESSES: &'static str = "witness/";
+    pub const USERS: &'static str = "users/";
 
     pub fn format() -> Self {
         Key("format".to_owned())
@@ -74,6 +75,15 @@ impl Key {
     /// `name` is `proxy.name`.
     pub fn witness(name: &str) -> Self {
         Key(format!("{}{name}", Self::WITNESSES))
+    }
+
+    pub fn user(name: &str) -> Self {
+        Key(format!("{}{name}", Self::USERS))
+    }
+
+    /// Written after each change of a user: what is read here says whether there is anything new to read.
+    pub fn user_changes() -> Self {
+        Key("users".to_owned())
     }
 
     pub fn identity() -> Self {

@@ -1,95 +1,180 @@
-//! Who may do what: `[[admin.users]]` of rowstamp.toml, at the console and at the doors.
+//! Who may do what, at the console and at the doors: `[[admin.users]]` of rowstamp.toml, and the users of the store, which are
+//! those of the whole fleet (docs/users.md).
 
+mod change;
+mod directory;
+mod login;
+mod quota;
+mod record;
+mod rights;
+mod secret;
 pub(crate) mod throttle;
+
+use std::sync::Arc;
+use std::time::SystemTime;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
-use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
+
+pub use self::change::Changed;
+pub use self::change::{Change, What};
+pub use self::directory::ChangeError;
+pub use self::directory::Directory;
+pub(crate) use self::directory::{Charge, Roster, Unsure};
+pub(crate) use self::login::Login;
+pub(crate) use self::quota::{OverQuota, tenths};
+pub use self::rights::{Grant, Right, Scope};
+pub use self::secret::Token;
+use self::secret::{Proven, Secret};
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// SHOW, SELECT, EXPLAIN REWRITE, HELP and RELOAD RULES DRY RUN.
+    /// READ on all generators.
     #[default]
     Read,
-    /// All commands: also RELOAD RULES, RAISE, PAUSE, RESUME, KILL and DRAIN.
+    /// All rights on all generators.
     Write,
 }
 
-/// What a door asks about before it does something with a generator.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Right {
-    /// To draw ids.
-    Take,
-    /// To list generators, and to look at them and their ids.
-    Read,
-}
-
-impl Right {
-    /// As errors say it.
-    pub fn word(self) -> &'static str {
+impl Role {
+    fn rights(self) -> &'static [Right] {
         match self {
-            Right::Take => "TAKE",
-            Right::Read => "READ",
+            Role::Read => &[Right::Read],
+            Role::Write => &Right::ALL,
         }
     }
 }
 
-#[derive(Clone)]
+/// Where a user was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Home {
+    /// rowstamp.toml, of this proxy.
+    File,
+    /// For the fleet.
+    Store,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct User {
     pub name: String,
-    pub password: Zeroizing<String>,
-    pub role: Role,
+    pub home: Home,
+    secrets: Vec<Secret>,
+    grants: Vec<Grant>,
 }
+
+/// Which secret of a user somebody has logged in with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct By([u8; 32]);
 
 impl User {
-    /// Of every generator.
-    pub fn may(&self, right: Right) -> bool {
-        right == Right::Read || self.role == Role::Write
+    /// One of `[[admin.users]]`.
+    pub fn of_file(name: &str, password: Zeroizing<String>, role: Role) -> Self {
+        let grant = |right: &Right| Grant::new(*right, Scope::All, None);
+        User {
+            name: name.to_owned(),
+            home: Home::File,
+            secrets: vec![Secret::Plain(password)],
+            grants: role.rights().iter().map(grant).collect(),
+        }
     }
 
-    /// Takes the same time whatever the answer is. An empty password is never right.
-    pub(crate) fn has_password(&self, password: &[u8]) -> bool {
-        let [own, given] = [self.password.as_bytes(), password].map(Sha256::digest);
-        bool::from(own.ct_eq(&given)) && !self.password.is_empty()
+    pub fn may(&self, right: Right, generator: &str) -> bool {
+        self.grant(right, generator).is_some()
     }
 
-    /// Whether who logged in as this user has been logged in by what `other` says too.
-    pub(crate) fn is_still(&self, other: &User) -> bool {
-        self.name == other.name && self.has_password(other.password.as_bytes())
+    /// With all generators, also those that are not there yet.
+    pub fn may_everywhere(&self, right: Right) -> bool {
+        self.grants.iter().any(|grant| grant.right == right && grant.on == Scope::All)
     }
-}
 
-impl std::fmt::Debug for User {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("User").field("name", &self.name).field("role", &self.role).finish_non_exhaustive()
+    /// The one that lets the user do so.
+    pub(crate) fn grant(&self, right: Right, generator: &str) -> Option<&Grant> {
+        rights::closest(&self.grants, right, generator)
+    }
+
+    pub fn grants(&self) -> &[Grant] {
+        &self.grants
+    }
+
+    pub(crate) fn tokens(&self) -> impl Iterator<Item = &Token> {
+        self.secrets.iter().filter_map(|secret| match secret {
+            Secret::Token(token) => Some(token),
+            Secret::Plain(_) | Secret::Hash(_) => None,
+        })
+    }
+
+    pub(crate) fn has_password(&self) -> bool {
+        self.secrets.iter().any(|secret| !matches!(secret, Secret::Token(_)))
+    }
+
+    /// Of a user of the file: in clear, as the logins of MySQL's clients need it. Empty: there is none.
+    pub(crate) fn plain_password(&self) -> &str {
+        let plain = self.secrets.iter().find_map(|secret| match secret {
+            Secret::Plain(password) => Some(password.as_str()),
+            Secret::Hash(_) | Secret::Token(_) => None,
+        });
+        plain.unwrap_or_default()
+    }
+
+    /// Of a user of the file, whose only one it is.
+    pub(crate) fn by_password(&self) -> By {
+        By(self.secrets.first().map_or([0; 32], Secret::mark))
+    }
+
+    /// The secret that was given, where it is known without the slow hash. All are looked at.
+    fn known(&self, given: &[u8], proven: &Proven) -> Option<By> {
+        let known = |secret: &&Secret| secret.is_known(given, proven);
+        self.secrets.iter().filter(known).map(|secret| By(secret.mark())).next_back()
+    }
+
+    /// Whether who logged in by this secret would still be let in.
+    pub(crate) fn has(&self, by: By) -> bool {
+        self.secrets.iter().any(|secret| By(secret.mark()) == by)
+    }
+
+    /// As long as none has expired, the same.
+    fn without_expired(user: &Arc<User>, now: SystemTime) -> Arc<User> {
+        let is_over = |secret: &Secret| matches!(secret, Secret::Token(token) if token.is_over(now));
+        if !user.secrets.iter().any(is_over) {
+            return user.clone();
+        }
+        let mut left = User::clone(user);
+        left.secrets.retain(|secret| !is_over(secret));
+        Arc::new(left)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Right, Role, User};
+    use super::{Right, Role, Scope, User};
 
     fn user(password: &str, role: Role) -> User {
-        User { name: "app".to_owned(), password: password.to_owned().into(), role }
+        User::of_file("app", password.to_owned().into(), role)
     }
 
     #[test]
-    fn passwords() {
-        let app = user("s3cret", Role::Write);
-        for (password, is_right) in [("s3cret", true), ("s3cre", false), ("s3cret2", false), ("", false)] {
-            assert_eq!(app.has_password(password.as_bytes()), is_right, "{password:?}");
-            assert_eq!(app.is_still(&user(password, Role::Read)), is_right, "{password:?}");
-        }
-        assert!(!user("", Role::Write).has_password(b""));
-        assert!(!app.is_still(&User { name: "other".to_owned(), ..app.clone() }));
+    fn roles_of_the_file() {
+        let may = |role| Right::ALL.map(|right| user("x", role).may(right, "shop.orders"));
+        assert_eq!((may(Role::Write), may(Role::Read)), ([true; 4], [false, true, false, false]));
+        let everywhere = |role| Right::ALL.map(|right| user("x", role).may_everywhere(right));
+        assert_eq!((everywhere(Role::Write), everywhere(Role::Read)), (may(Role::Write), may(Role::Read)));
     }
 
     #[test]
-    fn rights() {
-        let may = |role| [Right::Take, Right::Read].map(|right| user("x", role).may(right));
-        assert_eq!((may(Role::Write), may(Role::Read)), ([true, true], [false, true]));
+    fn a_login_holds_for_as_long_as_its_secret() {
+        let (app, by) = (user("s3cret", Role::Write), user("s3cret", Role::Read).by_password());
+        assert!(app.has(by) && !user("another", Role::Write).has(by));
+        assert_eq!(app.plain_password(), "s3cret");
+        assert!(!format!("{app:?}").contains("s3cret"));
+    }
+
+    #[test]
+    fn a_right_on_one_is_none_on_all() {
+        let mut app = user("x", Role::Read);
+        app.grants[0].on = Scope::Schema("shop".to_owned());
+        assert!(app.may(Right::Read, "shop.orders") && !app.may(Right::Read, "blog.posts"));
+        assert!(!app.may_everywhere(Right::Read));
     }
 }

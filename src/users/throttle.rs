@@ -54,6 +54,8 @@ pub(crate) enum Verdict<T> {
     Wrong,
     /// Not looked at. The next one will be, after this time.
     Wait(Duration),
+    /// Nobody can say now: the users of the store are not known.
+    Unsure,
 }
 
 impl Wrong {
@@ -66,6 +68,11 @@ impl Wrong {
 }
 
 impl Throttle {
+    /// How long no try is looked at. `None`: the next one is.
+    pub(crate) fn wait(&self, from: Option<IpAddr>, user: &[u8], now: Instant) -> Option<Duration> {
+        waits(&self.wrong.lock(), &keys(from, user), now)
+    }
+
     /// `look` says whether the password is right. Tries are looked at one at a time, so that many
     /// at once are no way around it.
     pub(crate) fn attempt<T>(
@@ -75,16 +82,12 @@ impl Throttle {
         now: Instant,
         look: impl FnOnce() -> Option<T>,
     ) -> Verdict<T> {
-        let origin = from.map(network);
-        let name = user.get(..NAME_BYTES_MAX).unwrap_or(user);
-        let keys = [(Key::Address(origin), ADDRESS_FREE), (Key::User(origin, name.into()), 0)];
+        let keys = keys(from, user);
         let mut wrong = self.wrong.lock();
-        let waits = keys.iter().filter_map(|(key, free)| wrong.get(key).map(|wrong| wrong.wait(*free, now)));
-        let wait = waits.max().unwrap_or_default();
-        if !wait.is_zero() {
+        if let Some(wait) = waits(&wrong, &keys, now) {
             return Verdict::Wait(wait);
         }
-        let [address, of_user] = keys.map(|(key, _)| key);
+        let [address, of_user] = keys;
         if let Some(right) = look() {
             // The address is not forgiven: whoever knows one password may be trying others.
             wrong.remove(&of_user);
@@ -100,6 +103,19 @@ impl Throttle {
         }
         Verdict::Wrong
     }
+}
+
+/// Of the address alone, and of the user there.
+fn keys(from: Option<IpAddr>, user: &[u8]) -> [Key; 2] {
+    let origin = from.map(network);
+    let name = user.get(..NAME_BYTES_MAX).unwrap_or(user);
+    [Key::Address(origin), Key::User(origin, name.into())]
+}
+
+fn waits(wrong: &HashMap<Key, Wrong>, keys: &[Key; 2], now: Instant) -> Option<Duration> {
+    let frees = [ADDRESS_FREE, 0];
+    let waits = keys.iter().zip(frees).filter_map(|(key, free)| Some(wrong.get(key)?.wait(free, now)));
+    waits.max().filter(|wait| !wait.is_zero())
 }
 
 /// Forgets first what is too old anyway, then what is oldest. An address cannot push others out for

@@ -203,7 +203,7 @@ fn what_a_person_types_and_reads() {
             run(client, Transport::Tcp, &console, &["-uguest", "-plook", "-BNe", statement])
         };
         assert!(look("SHOW RULES").starts_with("shop.items\tid"), "{client:?}");
-        let denied = "ERROR 1227 (42000) at line 1: Access denied; DRAIN needs role = \"write\", and your role is \"read\"";
+        let denied = "ERROR 1227 (42000) at line 1: Access denied; DRAIN needs the right ADMIN ON *.*, which user guest does not have";
         assert!(look("DRAIN").contains(denied), "{client:?}");
         assert_eq!(console.done().len(), 6);
     }
@@ -228,7 +228,7 @@ fn help_as_the_clients_print_it() {
         for expect in [
             "Name: 'RAISE GENERATOR'",
             "RAISE GENERATOR schema.name TO number",
-            "Needs role = \"write\".",
+            "Needs ADMIN.",
             "SHOW SESSIONS",
             "help category: \"Contents\"",
             "Current user:\t\tdba@127.0.0.1",

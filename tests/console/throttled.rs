@@ -22,7 +22,11 @@ fn attempt(console: &Console, user: &str, password: &str) -> Option<String> {
 #[test]
 fn wrong_passwords_are_throttled() {
     let console = Console::start();
-    let wrong = |user: &str| format!("Access denied for user '{user}' to the console (using password: YES)");
+    let wrong = |user: &str| {
+        format!(
+            "Access denied for user '{user}' to the console (using password: YES); a user of the store logs in over TLS or the Unix socket"
+        )
+    };
     let waits = |user: &str| {
         format!("Access denied for user '{user}' to the console: after a wrong password, try again in ")
     };

@@ -13,7 +13,7 @@ use crate::support::{Kind, Proxy};
 const CONFIG: &str = "[admin]\naddress = \"127.0.0.1:0\"\n\n[[admin.users]]\nname = \"dba\"\npassword = \"canary-1\"\nrole = \"write\"\n\n";
 
 /// Where the log says that the console is.
-fn port(proxy: &Proxy) -> String {
+pub(crate) fn port(proxy: &Proxy) -> String {
     let end = Instant::now() + NEVER;
     loop {
         let log = proxy.log();
@@ -128,7 +128,7 @@ fn what_an_operator_sees_and_does() {
             "SELECT nothing FROM rules",
             &["ERROR 1054", "there is no column nothing; the columns are table, column"],
         );
-        check(rig, "SHOW COMMANDS LIKE 'KILL%'", &["KILL id\twrite\tEnds a session"]);
+        check(rig, "SHOW COMMANDS LIKE 'KILL%'", &["KILL id\tADMIN\tEnds a session"]);
 
         check(rig, &format!("PAUSE GENERATOR {generator}"), &[&format!("{generator}\tpaused")]);
         assert_eq!(code(&mut client, "INSERT INTO t(a) VALUES(2)"), 1467, "{}", rig.name());

@@ -1,7 +1,7 @@
 //! The Redis protocol of a proxy that runs.
 
 mod answers;
-mod client;
+pub(crate) mod client;
 mod hostile;
 mod ids;
 mod logins;

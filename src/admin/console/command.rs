@@ -2,8 +2,10 @@
 
 use std::fmt;
 
-use super::syntax::{SyntaxError, shown, unknown, wrong};
+use super::accounts;
+use super::syntax::{SyntaxError, end, expect, name, number, unknown, wrong};
 use super::tokens::{Token, Tokens};
+use crate::users::Change;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Command {
@@ -34,6 +36,7 @@ pub(super) enum Command {
     Kill {
         session: u64,
     },
+    Users(Change),
     Help {
         topic: Option<String>,
     },
@@ -45,6 +48,7 @@ pub(super) enum What {
     Commands,
     Rules,
     Generators,
+    Grants,
     Proxies,
     Refused,
     Slots,
@@ -52,6 +56,8 @@ pub(super) enum What {
     Stats,
     Findings,
     Config,
+    Tokens,
+    Users,
     Version,
 }
 
@@ -59,18 +65,21 @@ pub(super) enum What {
 const GENERATOR_CHARACTERS_MAX: usize = 200;
 
 /// What SHOW shows.
-pub(super) const SHOWN: [(&str, What); 12] = [
+pub(super) const SHOWN: [(&str, What); 15] = [
     ("BACKENDS", What::Backends),
     ("COMMANDS", What::Commands),
     ("CONFIG", What::Config),
     ("FINDINGS", What::Findings),
     ("GENERATORS", What::Generators),
+    ("GRANTS", What::Grants),
     ("PROXIES", What::Proxies),
     ("REFUSED", What::Refused),
     ("RULES", What::Rules),
     ("SESSIONS", What::Sessions),
     ("SLOTS", What::Slots),
     ("STATS", What::Stats),
+    ("TOKENS", What::Tokens),
+    ("USERS", What::Users),
     ("VERSION", What::Version),
 ];
 
@@ -78,15 +87,20 @@ type Parsed = Result<Command, SyntaxError>;
 type Parse = fn(Tokens<'_>) -> Parsed;
 
 /// The words that statements begin with, and what reads the rest.
-const STATEMENTS: [(&str, Parse); 9] = [
+const STATEMENTS: [(&str, Parse); 14] = [
+    ("ALTER", |tokens| accounts::alter(tokens).map(Command::Users)),
+    ("CREATE", |tokens| accounts::create(tokens).map(Command::Users)),
     ("DRAIN", |tokens| end(tokens, Command::Drain, "DRAIN")),
+    ("DROP", |tokens| accounts::drop(tokens).map(Command::Users)),
     ("EXPLAIN", explain),
+    ("GRANT", |tokens| accounts::grant(tokens).map(Command::Users)),
     ("HELP", |tokens| Ok(help(tokens))),
     ("KILL", kill),
     ("PAUSE", |tokens| pause(tokens, true, "PAUSE GENERATOR schema.name")),
     ("RAISE", raise),
     ("RELOAD", reload),
     ("RESUME", |tokens| pause(tokens, false, "RESUME GENERATOR schema.name")),
+    ("REVOKE", |tokens| accounts::revoke(tokens).map(Command::Users)),
     ("SHOW", show),
 ];
 
@@ -109,6 +123,7 @@ impl fmt::Display for Command {
             Command::Pause { generator, is_paused: false } => write!(f, "RESUME GENERATOR {generator:?}"),
             Command::Drain => f.write_str("DRAIN"),
             Command::Kill { session } => write!(f, "KILL {session}"),
+            Command::Users(change) => change.fmt(f),
             Command::Help { .. } => f.write_str("HELP"),
         }
     }
@@ -137,7 +152,10 @@ fn show(mut tokens: Tokens<'_>) -> Parsed {
     let is_processlist = word.as_ref().is_some_and(|word| word.is("PROCESSLIST"));
     let what = find(word.as_ref(), &SHOWN).or(is_processlist.then_some(What::Sessions));
     let what = what.ok_or_else(|| unknown(word.as_ref(), &SHOWN.map(|(name, _)| name), "SHOW "))?;
-    let like = like(&mut tokens)?;
+    let like = match what {
+        What::Grants if tokens.take("FOR")? => of_user(&mut tokens)?,
+        _ => like(&mut tokens)?,
+    };
     let begins_clause = |word: Token<'_>| ["WHERE", "ORDER", "LIMIT"].iter().any(|clause| word.is(clause));
     if tokens.peek()?.is_some_and(begins_clause) {
         let clauses = tokens.rest().to_owned();
@@ -148,6 +166,23 @@ fn show(mut tokens: Tokens<'_>) -> Parsed {
         Command::Show { what, like, clauses: String::new() },
         "SHOW ... [LIKE 'pattern'] [WHERE ...] [ORDER BY ...] [LIMIT n]",
     )
+}
+
+/// The user of SHOW GRANTS FOR, as a pattern that it alone is like. CURRENT_USER is the user who asks, as without FOR.
+fn of_user(tokens: &mut Tokens<'_>) -> Result<Option<String>, SyntaxError> {
+    const FORM: &str = "SHOW GRANTS FOR name";
+    if tokens.take("CURRENT_USER")? {
+        if tokens.peek()? == Some(Token::Sign('(')) {
+            tokens.next()?;
+            match tokens.next()? {
+                Some(Token::Sign(')')) => {}
+                other => return Err(wrong(other.as_ref(), ")", FORM)),
+            }
+        }
+        return Ok(None);
+    }
+    let name = name(tokens, "the name of a user", FORM)?;
+    Ok(Some(name.replace('\\', r"\\").replace('%', r"\%").replace('_', r"\_")))
 }
 
 /// `LIKE 'pattern'`, if it is there.
@@ -218,10 +253,6 @@ fn help(mut tokens: Tokens<'_>) -> Command {
     Command::Help { topic: Some(topic).filter(|topic| !topic.is_empty()) }
 }
 
-fn expect(tokens: &mut Tokens<'_>, word: &'static str, form: &'static str) -> Result<(), SyntaxError> {
-    if tokens.take(word)? { Ok(()) } else { Err(wrong(tokens.next()?.as_ref(), word, form)) }
-}
-
 fn generator(tokens: &mut Tokens<'_>, form: &'static str) -> Result<String, SyntaxError> {
     expect(tokens, "GENERATOR", form)?;
     let name = name(tokens, "a generator's name", form)?;
@@ -229,45 +260,6 @@ fn generator(tokens: &mut Tokens<'_>, form: &'static str) -> Result<String, Synt
         return Err(wrong(Some(&Token::Word(&name)), "a generator's name", form));
     }
     Ok(name)
-}
-
-/// A name, or several with dots between, in any quotes or none.
-pub(super) fn name(
-    tokens: &mut Tokens<'_>,
-    wanted: &'static str,
-    form: &'static str,
-) -> Result<String, SyntaxError> {
-    let mut name = String::new();
-    loop {
-        match tokens.next()? {
-            Some(Token::Word(word)) => name.push_str(word),
-            Some(Token::Name(word) | Token::Text(word)) => name.push_str(&word),
-            other => return Err(wrong(other.as_ref(), wanted, form)),
-        }
-        // Names may have a minus without quotes: `my-shop.orders`.
-        match tokens.peek()? {
-            Some(Token::Sign(sign @ ('.' | '-'))) => name.push(sign),
-            _ => return Ok(name),
-        }
-        tokens.next()?;
-    }
-}
-
-fn number(tokens: &mut Tokens<'_>, form: &'static str) -> Result<u64, SyntaxError> {
-    let token = tokens.next()?;
-    let number = match &token {
-        Some(Token::Word(digits)) => digits.parse().ok(),
-        Some(Token::Text(digits)) => digits.parse().ok(),
-        _ => None,
-    };
-    number.ok_or_else(|| wrong(token.as_ref(), "a number of at most 18446744073709551615", form))
-}
-
-fn end(tokens: Tokens<'_>, command: Command, form: &'static str) -> Parsed {
-    match tokens.peek()? {
-        None => Ok(command),
-        Some(token) => Err(SyntaxError::More { found: shown(Some(&token)), form }),
-    }
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use opensrv_mysql::ErrorKind;
 use super::syntax::SyntaxError;
 use super::tokens::Unclosed;
 use crate::admin::desk::DeskError;
+use crate::users::Right;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Failure {
@@ -12,11 +13,17 @@ pub(super) enum Failure {
     Syntax(#[from] SyntaxError),
     /// It begins as MySQL's own text does.
     #[error(
-        "Access denied; {0} needs role = \"write\", and your role is \"read\"; admin.users sets the role"
+        "Access denied; {what} needs the right {right} ON {on}, which user {user} does not have; GRANT gives it, or role = \"write\" of \
+         a user in admin.users"
     )]
-    NeedsWrite(&'static str),
-    #[error("Access denied; your account in admin.users has changed: log in again")]
+    NoRight { what: String, right: Right, on: String, user: String },
+    #[error("Access denied; your user, or its password or token, has changed: log in again")]
     Gone,
+    #[error(
+        "Access denied; {0} needs ADMIN, and whether you still have it is not known, since the store does not answer; try again when it \
+         does, or as a user of admin.users"
+    )]
+    Uncertain(String),
     #[error("Unknown system variable '{0}'")]
     UnknownVariable(String),
     #[error("there is no column {column}; the columns are {known}")]
@@ -46,7 +53,9 @@ impl Failure {
                 ErrorKind::ER_NOT_SUPPORTED_YET
             }
             Failure::Syntax(_) => ErrorKind::ER_PARSE_ERROR,
-            Failure::NeedsWrite(_) | Failure::Gone => ErrorKind::ER_SPECIFIC_ACCESS_DENIED_ERROR,
+            Failure::NoRight { .. } | Failure::Gone | Failure::Uncertain(_) => {
+                ErrorKind::ER_SPECIFIC_ACCESS_DENIED_ERROR
+            }
             Failure::UnknownVariable(_) => ErrorKind::ER_UNKNOWN_SYSTEM_VARIABLE,
             Failure::UnknownColumn { .. } => ErrorKind::ER_BAD_FIELD_ERROR,
             Failure::UnknownTable(_) => ErrorKind::ER_NO_SUCH_TABLE,

@@ -1,13 +1,14 @@
-//! HELP: each command with its form, its role and an example, in the columns of a server's HELP.
+//! HELP: each command with its form, the right that it needs and an example, in the columns of a server's HELP.
 //! The command-line clients print one row of three columns as a topic. Source: MySQL manual, "HELP
 //! Statement".
 
 use super::answer::{Table, Value, texts};
-use crate::users::Role;
+use crate::users::Right;
 
 struct Topic {
     form: &'static str,
-    role: Role,
+    /// On all generators; PAUSE, RAISE and RESUME need it on theirs. `None`: every user may.
+    right: Option<Right>,
     does: &'static str,
     example: &'static str,
 }
@@ -21,19 +22,50 @@ impl Topic {
 }
 
 const fn read(form: &'static str, does: &'static str, example: &'static str) -> Topic {
-    Topic { form, role: Role::Read, does, example }
+    Topic { form, right: Some(Right::Read), does, example }
 }
 
-const fn write(form: &'static str, does: &'static str, example: &'static str) -> Topic {
-    Topic { form, role: Role::Write, does, example }
+const fn admin(form: &'static str, does: &'static str, example: &'static str) -> Topic {
+    Topic { form, right: Some(Right::Admin), does, example }
 }
 
-const TOPICS: [Topic; 21] = [
-    write(
+const fn any(form: &'static str, does: &'static str, example: &'static str) -> Topic {
+    Topic { form, right: None, does, example }
+}
+
+const TOPICS: [Topic; 31] = [
+    admin(
+        "ALTER USER name IDENTIFIED BY 'password'",
+        "Gives a user of the store another password. Connections that logged in by the old password end their rights at once.",
+        "ALTER USER app IDENTIFIED BY 'another'",
+    ),
+    admin(
+        "CREATE TOKEN FOR name [EXPIRES 'YYYY-MM-DD hh:mm:ss']",
+        "Makes a token, which a user of the store logs in with in place of its password. The token is shown this once. The time is in UTC.",
+        "CREATE TOKEN FOR app EXPIRES '2027-12-31 00:00:00'",
+    ),
+    admin(
+        "CREATE USER [IF NOT EXISTS] name [IDENTIFIED BY 'password']",
+        "Makes a user in the store, which all proxies of the store know within a second. The user has no right until GRANT gives one. Without \
+         a password it logs in by tokens alone.",
+        "CREATE USER app IDENTIFIED BY 'a password'",
+    ),
+    admin(
         "DRAIN",
         "Ends this proxy, as SIGTERM does: it takes no new clients, and ends each session between transactions, after limits.drain_timeout at the \
          latest.",
         "DRAIN",
+    ),
+    admin(
+        "DROP TOKEN id FOR name",
+        "Removes a token. Connections that logged in by it end their rights within a second. SHOW TOKENS has the ids.",
+        "DROP TOKEN 5f70bf18a086 FOR app",
+    ),
+    admin(
+        "DROP USER [IF EXISTS] name",
+        "Removes a user of the store, its rights and its tokens. Its connections to the console and to the port for clients of Redis have no rights within \
+         a second, at every proxy. What a session of that name may draw by calls in SQL is then the server's to decide, as for other names.",
+        "DROP USER app",
     ),
     read(
         "EXPLAIN REWRITE [IN database] statement",
@@ -41,30 +73,42 @@ const TOPICS: [Topic; 21] = [
          nothing and issues no id. The database is that of IN, otherwise that of USE.",
         "EXPLAIN REWRITE IN shop INSERT INTO orders (customer) VALUES ('Ada')",
     ),
-    read("HELP [command]", "Shows this list, or the description of one command.", "HELP SHOW GENERATORS"),
-    write(
+    admin(
+        "GRANT right [, right] ON generators TO name [LIMIT n PER SECOND]",
+        "Gives a user of the store rights: TAKE to draw ids, READ to look, CREATE to make generators, ADMIN to raise and pause them, or ALL. \
+         The generators are schema.name, schema.* or *.*. LIMIT is for TAKE: so many ids a second, of all proxies together. \
+         The same GRANT without LIMIT removes the limit.",
+        "GRANT TAKE ON shop.* TO app LIMIT 1000 PER SECOND",
+    ),
+    any("HELP [command]", "Shows this list, or the description of one command.", "HELP SHOW GENERATORS"),
+    admin(
         "KILL id",
         "Ends a session at once, whatever the session does. The first column of SHOW SESSIONS has the ids.",
         "KILL 7",
     ),
-    write(
+    admin(
         "PAUSE GENERATOR schema.name",
         "This proxy takes no ids of the generator until RESUME. INSERTs that need an id fail with error 1467. Other proxies continue.",
         "PAUSE GENERATOR shop.orders",
     ),
-    write(
+    admin(
         "RAISE GENERATOR schema.name TO number [YES]",
         "Raises a sequence: from now on this proxy issues no id below the number, and no proxy reserves such an id. Other proxies first issue \
          the ids that they have reserved, below bound_before. RAISE never lowers a sequence. A number far above the ids in use needs YES.",
         "RAISE GENERATOR shop.orders TO 5000000",
     ),
-    write(
+    admin(
         "RELOAD RULES [DRY RUN]",
         "Reads rowstamp.toml and the rules again, as SIGHUP does. Everything takes effect, or nothing. DRY RUN checks everything and changes \
-         nothing; it needs only role = \"read\".",
+         nothing; it needs only READ.",
         "RELOAD RULES DRY RUN",
     ),
-    write("RESUME GENERATOR schema.name", "Ends a PAUSE.", "RESUME GENERATOR shop.orders"),
+    admin("RESUME GENERATOR schema.name", "Ends a PAUSE.", "RESUME GENERATOR shop.orders"),
+    admin(
+        "REVOKE right [, right] ON generators FROM name",
+        "Takes rights away that GRANT gave, with the same words after ON. It acts within a second, at every proxy, also for connections that are open.",
+        "REVOKE TAKE ON shop.* FROM app",
+    ),
     read(
         "SELECT columns FROM table [WHERE ...] [ORDER BY ...] [LIMIT n]",
         "Reads the table of a SHOW: rules, generators, sessions and so on. A SELECT takes columns or COUNT(*), and conditions of columns \
@@ -77,7 +121,7 @@ const TOPICS: [Topic; 21] = [
          connection for a client.",
         "SHOW BACKENDS",
     ),
-    read(
+    any(
         "SHOW COMMANDS [LIKE 'pattern']",
         "This list. The clients mysql and mariadb do not send HELP without a topic.",
         "SHOW COMMANDS LIKE 'SHOW%'",
@@ -92,11 +136,17 @@ const TOPICS: [Topic; 21] = [
         "The findings of rowstamp check --online, which compares the rules with the live tables, and their remedies. Asks the backend.",
         "SHOW FINDINGS LIKE 'error'",
     ),
-    read(
+    any(
         "SHOW GENERATORS [LIKE 'pattern']",
-        "The generators: how many ids each has issued, has in reserve and has used. A generator that no rule with mode = \"on\" names is \
+        "The generators that the user has READ on: how many ids each has issued, has in reserve and has used. A generator that no rule with mode = \"on\" names is \
          unused; its bound comes from the store.",
         "SHOW GENERATORS LIKE 'shop.%'",
+    ),
+    any(
+        "SHOW GRANTS [FOR name] [LIKE 'pattern']",
+        "The rights of users, and the statement that gives each. An ADMIN of all generators sees those of all users, others their own. LIKE \
+         compares the user.",
+        "SHOW GRANTS FOR app",
     ),
     read(
         "SHOW PROXIES [LIKE 'pattern']",
@@ -130,6 +180,17 @@ const TOPICS: [Topic; 21] = [
         "All metrics, under the names of /metrics.",
         "SHOW STATS LIKE '%ids%'",
     ),
+    any(
+        "SHOW TOKENS [LIKE 'pattern']",
+        "The tokens of users: the id of each, when it was made and when it expires. An ADMIN of all generators sees those of all users, others \
+         their own.",
+        "SHOW TOKENS LIKE 'app'",
+    ),
+    any(
+        "SHOW USERS [LIKE 'pattern']",
+        "The users of this proxy's rowstamp.toml and those of the store. An ADMIN of all generators sees all, others themselves.",
+        "SHOW USERS",
+    ),
     read(
         "SHOW VERSION [LIKE 'pattern']",
         "This proxy: its version, name, addresses and age, and the result of each check.",
@@ -137,18 +198,19 @@ const TOPICS: [Topic; 21] = [
     ),
 ];
 
-/// A command's form, the role that it needs, and what it does; all of them.
+/// A command's form, the right that it needs, and what it does; all of them.
 pub(super) fn commands() -> Vec<(&'static str, &'static str, &'static str)> {
-    TOPICS.iter().map(|topic| (topic.form, role(topic.role), topic.does)).collect()
+    TOPICS.iter().map(|topic| (topic.form, right(topic), topic.does)).collect()
 }
 
 /// All topics for `None`, and, in the form of a category, for "contents", which the clients ask for; else
 /// those that have it in their name.
 pub(super) fn help(topic: Option<&str>) -> Table {
     let Some(topic) = topic else {
-        let row = |(form, role, does): (&str, &str, &str)| vec![form.into(), role.into(), Value::from(does)];
+        let row =
+            |(form, right, does): (&str, &str, &str)| vec![form.into(), right.into(), Value::from(does)];
         let rows = commands().into_iter().map(row).collect();
-        return Table { columns: texts(["command", "role", "description"]), rows };
+        return Table { columns: texts(["command", "needs", "description"]), rows };
     };
     let wanted = topic.to_uppercase();
     if wanted == "CONTENTS" {
@@ -160,7 +222,8 @@ pub(super) fn help(topic: Option<&str>) -> Table {
     let like: Vec<_> = TOPICS.iter().filter(|topic| topic.name().contains(&wanted)).collect();
     let only = if let [only] = like[..] { Some(only) } else { None };
     if let Some(topic) = exact.or(only) {
-        let needs = format!("{}\n\n{}\nNeeds role = \"{}\".\n", topic.form, topic.does, role(topic.role));
+        let needs = topic.right.map_or_else(String::new, |right| format!("Needs {right}.\n"));
+        let needs = format!("{}\n\n{}\n{needs}", topic.form, topic.does);
         let row = vec![topic.name().into(), needs.into(), format!("{}\n", topic.example).into()];
         return Table { columns: texts(["name", "description", "example"]), rows: vec![row] };
     }
@@ -168,11 +231,9 @@ pub(super) fn help(topic: Option<&str>) -> Table {
     Table { columns: texts(["name", "is_it_category"]), rows }
 }
 
-fn role(role: Role) -> &'static str {
-    match role {
-        Role::Read => "read",
-        Role::Write => "write",
-    }
+/// Empty: none.
+fn right(topic: &Topic) -> &'static str {
+    topic.right.map_or("", Right::word)
 }
 
 #[cfg(test)]
@@ -202,8 +263,8 @@ mod tests {
             (Some("contents"), 3, TOPICS.len()),
             (Some("show rules"), 3, 1),
             (Some("KILL"), 3, 1),
-            (Some("generators"), 3, 1),
-            (Some("show"), 2, 12),
+            (Some("slots"), 3, 1),
+            (Some("show"), 2, 15),
             (Some("no such thing"), 2, 0),
         ] {
             let table = help(topic);

@@ -24,7 +24,7 @@ const CONNECTION_ID_MIN: u32 = 0x8000_0000;
 /// Serves the console for as long as it is polled; connections end with it. `tls` is asked at each
 /// login, so that a reload's certificates are used.
 pub async fn serve(listener: Listener, desk: Arc<dyn Desk>, tls: impl Fn() -> Tls + Send + Sync) {
-    let authenticator = Arc::new(Authenticator { desk, throttle: Throttle::default() });
+    let authenticator = Arc::new(Authenticator { users: desk.users(), desk, throttle: Throttle::default() });
     let seats = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let lobby = Lobby::new(CONNECTIONS_MAX);
     let ids = AtomicU32::new(CONNECTION_ID_MIN);
@@ -103,7 +103,7 @@ async fn serve_client(
     id: u32,
 ) {
     let client = client_of(from);
-    tracing::info!(user = login.user.name, client, tls = login.is_tls, "the console: logged in");
+    tracing::info!(user = login.login.user.name, client, tls = login.is_tls, "the console: logged in");
     if let Err(error) = shim::serve(authenticator.desk.clone(), login, client, id).await {
         tracing::debug!(%error, "the console: a connection ended");
     }

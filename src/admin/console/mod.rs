@@ -7,6 +7,7 @@
 //! `command`, read from `tokens`, or `syntax` says why it is none. What it shows are the tables of
 //! `show/` and `help`. What a statement is answered is an `answer`, or a `failure`.
 
+mod accounts;
 mod answer;
 mod client;
 mod command;

@@ -5,62 +5,100 @@ use std::time::SystemTime;
 
 use super::answer::{Answer, Column, Rows, Table, Type, Value, texts};
 use super::client::setup;
-use super::command::{self, Command};
+use super::command::{self, Command, What};
 use super::context::Context;
 use super::failure::Failure;
 use super::{help, query, show};
 use crate::admin::desk::{Raised, Reload};
-use crate::users::Role;
+use crate::users::{self, Change, Changed, Right, User};
 
 /// Sessions are shown by their users as well as by numbers: LIKE compares that column.
 const SESSIONS_LIKE: usize = 2;
 
 pub(super) async fn run(context: &Context<'_>, statement: &str) -> Result<Answer, Failure> {
-    let role = context.role()?;
+    let user = context.user()?;
     if let Some(asked) = query::of_select(statement) {
         let asked = asked?;
-        let table = show::show(context.desk, asked.what, SystemTime::now()).await?;
+        be_allowed(context, &user, needs_to_see(asked.what).map(|need| (need, "SELECT".to_owned())))?;
+        let table = show::show(context.desk, &user, asked.what, SystemTime::now()).await?;
         return Ok(Answer::Table(asked.answer(table)?));
     }
     if let Some(answer) = setup::answer(statement, context) {
         return answer;
     }
     let command = command::parse(statement)?;
-    if let Some(what) = needs_write(&command) {
-        if role < Role::Write {
-            return Err(Failure::NeedsWrite(what));
-        }
-        // The log has what operators do. EXPLAIN, whose statement has literals, needs no "write".
-        let caller = context.caller;
-        tracing::info!(user = caller.user.name, client = caller.client, "the console: {command}");
+    let need = needs(&command);
+    let is_admin = matches!(need, Some((Right::Admin, _)));
+    let allowed = be_allowed(context, &user, need.map(|need| (need, name_of(&command))));
+    if let (Command::Users(change), Err(denied)) = (&command, &allowed) {
+        let client = &context.caller.client;
+        tracing::warn!(user = user.name, client, "the console: denied: {command}");
+        context.desk.note_denied(change, &user.name, client, &denied.to_string());
     }
-    act(context, command).await
+    allowed?;
+    if is_admin {
+        // The log has what operators do. EXPLAIN, whose statement has literals, needs no ADMIN.
+        tracing::info!(user = user.name, client = context.caller.client, "the console: {command}");
+    }
+    act(context, &user, command).await
 }
 
-/// What the role "write" is needed for, if it is.
-fn needs_write(command: &Command) -> Option<&'static str> {
+/// A right, and the generator that it is needed for. `None`: for all generators.
+type Need = (Right, Option<String>);
+
+fn be_allowed(context: &Context<'_>, user: &User, need: Option<(Need, String)>) -> Result<(), Failure> {
+    let Some(((right, generator), what)) = need else { return Ok(()) };
+    let has_it = match &generator {
+        Some(generator) => user.may(right, generator),
+        None => user.may_everywhere(right),
+    };
+    if !has_it {
+        let on = generator.unwrap_or_else(|| "*.*".to_owned());
+        return Err(Failure::NoRight { what, right, on, user: user.name.clone() });
+    }
+    if right == Right::Admin && !context.desk.users().is_current_for(user) {
+        return Err(Failure::Uncertain(what));
+    }
+    Ok(())
+}
+
+fn needs(command: &Command) -> Option<Need> {
     match command {
-        Command::Show { .. }
-        | Command::Explain { .. }
-        | Command::Help { .. }
-        | Command::Reload { is_dry_run: true } => None,
-        Command::Reload { is_dry_run: false } => Some("RELOAD RULES"),
-        Command::Raise { .. } => Some("RAISE GENERATOR"),
-        Command::Pause { is_paused: true, .. } => Some("PAUSE GENERATOR"),
-        Command::Pause { is_paused: false, .. } => Some("RESUME GENERATOR"),
-        Command::Drain => Some("DRAIN"),
-        Command::Kill { .. } => Some("KILL"),
+        Command::Help { .. } => None,
+        Command::Show { what, .. } => needs_to_see(*what),
+        Command::Explain { .. } | Command::Reload { is_dry_run: true } => Some((Right::Read, None)),
+        Command::Raise { generator, .. } | Command::Pause { generator, .. } => {
+            Some((Right::Admin, Some(generator.clone())))
+        }
+        Command::Reload { is_dry_run: false } | Command::Drain | Command::Kill { .. } | Command::Users(_) => {
+            Some((Right::Admin, None))
+        }
     }
 }
 
-async fn act(context: &Context<'_>, command: Command) -> Result<Answer, Failure> {
+/// What is shown of users and generators is what the user may see.
+fn needs_to_see(what: What) -> Option<Need> {
+    match what {
+        What::Commands | What::Generators | What::Users | What::Grants | What::Tokens => None,
+        _ => Some((Right::Read, None)),
+    }
+}
+
+/// The words that it begins with.
+fn name_of(command: &Command) -> String {
+    let text = command.to_string();
+    let is_word = |word: &&str| word.bytes().all(|byte| byte.is_ascii_uppercase());
+    text.split(' ').take(2).take_while(is_word).collect::<Vec<_>>().join(" ")
+}
+
+async fn act(context: &Context<'_>, user: &User, command: Command) -> Result<Answer, Failure> {
     let desk = context.desk;
     let columns = columns_of(&command);
     let rows = match command {
         Command::Show { what, like, clauses } => {
-            let mut table = show::show(desk, what, SystemTime::now()).await?;
+            let mut table = show::show(desk, user, what, SystemTime::now()).await?;
             if let Some(pattern) = like {
-                let column = if what == command::What::Sessions { SESSIONS_LIKE } else { 0 };
+                let column = if what == What::Sessions { SESSIONS_LIKE } else { 0 };
                 table.keep_like(column, &pattern);
             }
             if !clauses.is_empty() {
@@ -97,6 +135,20 @@ async fn act(context: &Context<'_>, command: Command) -> Result<Answer, Failure>
             return Ok(Answer::Done("the session has ended"));
         }
         Command::Help { topic } => return Ok(Answer::Table(help::help(topic.as_deref()))),
+        Command::Users(change) => {
+            match desk.change_user(&change, &user.name, &context.caller.client).await? {
+                Changed::Done => {
+                    return Ok(Answer::Done(
+                        "done; every proxy that reaches the store knows within a second",
+                    ));
+                }
+                Changed::Nothing => return Ok(Answer::Done("nothing to do")),
+                Changed::Token { token, text } => {
+                    let expires = token.expires.map(|end| humantime::format_rfc3339_seconds(end).to_string());
+                    vec![vec![change.user.into(), text.to_string().into(), token.id().into(), expires.into()]]
+                }
+            }
+        }
     };
     Ok(Answer::Table(Table { columns, rows }))
 }
@@ -144,7 +196,10 @@ fn columns_of(command: &Command) -> Vec<Column> {
         ],
         Command::Pause { .. } => texts(["generator", "state"]),
         Command::Help { topic } => help::help(topic.as_deref()).columns,
-        Command::Drain | Command::Kill { .. } => Vec::new(),
+        Command::Users(Change { what: users::What::Token { .. }, .. }) => {
+            texts(["user", "token", "id", "expires_utc"])
+        }
+        Command::Users(_) | Command::Drain | Command::Kill { .. } => Vec::new(),
     }
 }
 
@@ -155,16 +210,14 @@ mod tests {
     use crate::admin::console::context::{Caller, Context};
     use crate::admin::desk::Desk;
     use crate::admin::fake::FakeDesk;
-    use crate::users::{Role, User};
+    use crate::users::{Directory, Login, Role, User};
+    use std::sync::Arc;
+    use std::time::Duration;
 
-    fn caller(name: &str, role: Role) -> Caller {
-        let password = if name == "guest" { "look" } else { "s3crët" }.to_owned().into();
-        Caller {
-            user: User { name: name.into(), password, role },
-            client: "10.0.0.5".into(),
-            connection_id: 1,
-            is_tls: false,
-        }
+    fn caller(desk: &FakeDesk, name: &str) -> Caller {
+        let user = desk.users().roster().get(name).unwrap().clone();
+        let login = Login { by: user.by_password(), user };
+        Caller { login, client: "10.0.0.5".into(), connection_id: 1, is_tls: false }
     }
 
     async fn answered(desk: &FakeDesk, caller: &Caller, statement: &str) -> String {
@@ -182,7 +235,8 @@ mod tests {
 
     #[tokio::test]
     async fn what_write_may_do() {
-        let (desk, dba) = (FakeDesk::default(), caller("dba", Role::Write));
+        let desk = FakeDesk::default();
+        let dba = caller(&desk, "dba");
         for (statement, expect) in [
             (
                 "RELOAD RULES DRY RUN",
@@ -230,41 +284,150 @@ mod tests {
 
     #[tokio::test]
     async fn what_read_may_not() {
-        let (desk, guest) = (FakeDesk::default(), caller("guest", Role::Read));
-        for (statement, what) in [
-            ("RELOAD RULES", "RELOAD RULES"),
-            ("RAISE GENERATOR shop.orders TO 20000", "RAISE GENERATOR"),
-            ("PAUSE GENERATOR shop.orders", "PAUSE GENERATOR"),
-            ("RESUME GENERATOR shop.orders", "RESUME GENERATOR"),
-            ("DRAIN", "DRAIN"),
-            ("KILL 7", "KILL"),
+        let desk = FakeDesk::default();
+        let guest = caller(&desk, "guest");
+        for (statement, what, on) in [
+            ("RELOAD RULES", "RELOAD RULES", "*.*"),
+            ("RAISE GENERATOR shop.orders TO 20000", "RAISE GENERATOR", "shop.orders"),
+            ("PAUSE GENERATOR shop.orders", "PAUSE GENERATOR", "shop.orders"),
+            ("RESUME GENERATOR shop.orders", "RESUME GENERATOR", "shop.orders"),
+            ("DRAIN", "DRAIN", "*.*"),
+            ("KILL 7", "KILL", "*.*"),
+            ("CREATE USER x", "CREATE USER", "*.*"),
+            ("CREATE TOKEN FOR x", "CREATE TOKEN", "*.*"),
+            ("GRANT TAKE ON *.* TO guest", "GRANT TAKE", "*.*"),
+            ("DROP USER dba", "DROP USER", "*.*"),
         ] {
             let expect = format!(
-                "ER_SPECIFIC_ACCESS_DENIED_ERROR Access denied; {what} needs role = \"write\", and your role is \"read\"; \
-                 admin.users sets the role"
+                "ER_SPECIFIC_ACCESS_DENIED_ERROR Access denied; {what} needs the right ADMIN ON {on}, which user guest does not have; \
+                 GRANT gives it, or role = \"write\" of a user in admin.users"
             );
             assert_eq!(answered(&desk, &guest, statement).await, expect);
         }
-        assert_eq!(*desk.done.lock(), Vec::<String>::new());
+        let denied =
+            ["CREATE USER 'x'", "CREATE TOKEN FOR 'x'", "GRANT TAKE ON *.* TO 'guest'", "DROP USER 'dba'"];
+        let denied = denied.map(|change| format!("denied to guest from 10.0.0.5: {change}"));
+        assert_eq!(*desk.done.lock(), denied, "each is noted, and nothing is done");
         assert!(answered(&desk, &guest, "RELOAD RULES DRY RUN").await.starts_with("result|"));
         assert!(answered(&desk, &guest, "SHOW RULES LIKE 'shop.o%'").await.starts_with("shop.orders|id|"));
         assert_eq!(answered(&desk, &guest, "SHOW RULES LIKE 'x'").await, "");
         assert!(answered(&desk, &guest, "SHOW SESSIONS LIKE 'app'").await.starts_with("7|idle|app|"));
         assert_eq!(answered(&desk, &guest, "SHOW SESSIONS LIKE 'x'").await, "");
-        assert!(answered(&desk, &guest, "HELP").await.starts_with("DRAIN|write|"));
+        assert!(
+            answered(&desk, &guest, "HELP")
+                .await
+                .starts_with("ALTER USER name IDENTIFIED BY 'password'|ADMIN|")
+        );
     }
 
     #[tokio::test]
     async fn an_account_that_has_changed_does_nothing_more() {
         let desk = FakeDesk::default();
-        let mut changed = caller("dba", Role::Write);
-        changed.user.password = "another".to_owned().into();
-        let gone = "ER_SPECIFIC_ACCESS_DENIED_ERROR Access denied; your account in admin.users has changed: log in again";
-        assert_eq!(answered(&desk, &changed, "SHOW RULES").await, gone);
-        assert_eq!(answered(&desk, &caller("nobody", Role::Write), "SELECT 1").await, gone);
-        // The role is the one of now, not that of the login.
-        let promoted = caller("guest", Role::Write);
-        assert!(answered(&desk, &promoted, "DRAIN").await.contains("your role is \"read\""));
-        assert_eq!(desk.users().len(), 2);
+        let dba = caller(&desk, "dba");
+        let file = |users: &[(&str, &str, Role)]| {
+            let user = |(name, password, role): &(&str, &str, Role)| {
+                Arc::new(User::of_file(name, (*password).to_owned().into(), *role))
+            };
+            desk.users().set_file(users.iter().map(user).collect(), Duration::MAX);
+        };
+        let gone = "ER_SPECIFIC_ACCESS_DENIED_ERROR Access denied; your user, or its password or token, has changed: log in again";
+        // The rights are those of now, not of the login.
+        file(&[("dba", "s3crët", Role::Read)]);
+        assert!(answered(&desk, &dba, "DRAIN").await.contains("needs the right ADMIN"));
+        assert!(answered(&desk, &dba, "SHOW RULES").await.starts_with("shop"));
+        for users in [&[("dba", "another", Role::Write)][..], &[("other", "s3crët", Role::Write)], &[]] {
+            file(users);
+            assert_eq!(answered(&desk, &dba, "SHOW RULES").await, gone, "{users:?}");
+            assert_eq!(answered(&desk, &dba, "SELECT 1").await, gone, "{users:?}");
+        }
+    }
+
+    /// Has users of the store too.
+    fn with_store() -> FakeDesk {
+        let dba = Arc::new(User::of_file("dba", "s3crët".to_owned().into(), Role::Write));
+        let guest = Arc::new(User::of_file("guest", "look".to_owned().into(), Role::Read));
+        let users = Directory::over_memory([dba, guest].into());
+        FakeDesk { users: users.into(), ..FakeDesk::default() }
+    }
+
+    /// Each right, and each place that it is for.
+    #[tokio::test]
+    async fn what_grants_let_a_user_do() {
+        let desk = with_store();
+        let dba = caller(&desk, "dba");
+        let done = "OK done; every proxy that reaches the store knows within a second";
+        assert_eq!(answered(&desk, &dba, "CREATE USER app IDENTIFIED BY 's3cret'").await, done);
+        let app = || caller(&desk, "app");
+        let denied = |what: &str, on: &str, right: &str| {
+            format!(
+                "ER_SPECIFIC_ACCESS_DENIED_ERROR Access denied; {what} needs the right {right} ON {on}, which user app does not have; \
+                 GRANT gives it, or role = \"write\" of a user in admin.users"
+            )
+        };
+        for (statement, what) in [
+            ("SHOW RULES", "SHOW RULES"),
+            ("SHOW SESSIONS", "SHOW SESSIONS"),
+            ("SELECT * FROM config", "SELECT"),
+            ("EXPLAIN REWRITE INSERT INTO t VALUES (1)", "EXPLAIN REWRITE"),
+            ("RELOAD RULES DRY RUN", "RELOAD RULES"),
+        ] {
+            assert_eq!(answered(&desk, &app(), statement).await, denied(what, "*.*", "READ"), "{statement}");
+        }
+        for (statement, expect) in [
+            ("SHOW GENERATORS", ""),
+            ("SHOW DATABASES", ""),
+            ("SELECT 1", "1"),
+            ("SHOW USERS", "app|store|yes|0|0"),
+            ("SHOW GRANTS", ""),
+            ("SHOW TOKENS", ""),
+        ] {
+            assert_eq!(answered(&desk, &app(), statement).await, expect, "{statement}");
+        }
+        assert_eq!(answered(&desk, &dba, "GRANT READ ON shop.events TO app").await, done);
+        assert!(answered(&desk, &app(), "SHOW GENERATORS").await.starts_with("shop.events|timestamp|"));
+        assert!(!answered(&desk, &app(), "SHOW GENERATORS").await.contains("shop.orders"));
+        let paused = "PAUSE GENERATOR shop.orders";
+        assert_eq!(answered(&desk, &app(), paused).await, denied("PAUSE GENERATOR", "shop.orders", "ADMIN"));
+        assert_eq!(answered(&desk, &dba, "GRANT ADMIN, READ ON shop.* TO app").await, done);
+        assert_eq!(answered(&desk, &app(), paused).await, "shop.orders|paused");
+        assert_eq!(answered(&desk, &app(), "DRAIN").await, denied("DRAIN", "*.*", "ADMIN"));
+        let grants = "app|READ|shop.events|NULL|store|GRANT READ ON shop.events TO 'app'\n\
+                      app|READ|shop.*|NULL|store|GRANT READ ON shop.* TO 'app'\n\
+                      app|ADMIN|shop.*|NULL|store|GRANT ADMIN ON shop.* TO 'app'";
+        for statement in ["SHOW GRANTS", "SHOW GRANTS FOR CURRENT_USER()", "SHOW GRANTS FOR app"] {
+            assert_eq!(answered(&desk, &app(), statement).await, grants, "{statement}");
+        }
+        assert_eq!(answered(&desk, &app(), "SHOW GRANTS FOR dba").await, "", "another's");
+        assert_eq!(answered(&desk, &dba, "SHOW GRANTS FOR app").await, grants);
+        assert_eq!(answered(&desk, &dba, "REVOKE ADMIN ON shop.* FROM app").await, done);
+        assert_eq!(answered(&desk, &app(), paused).await, denied("PAUSE GENERATOR", "shop.orders", "ADMIN"));
+        assert_eq!(
+            answered(&desk, &dba, "GRANT ALL ON *.* TO app").await,
+            "OK done; every proxy that reaches the store knows within a second"
+        );
+        assert!(answered(&desk, &app(), "SHOW USERS").await.contains("guest|rowstamp.toml|yes|0|1"));
+        let before = app();
+        assert_eq!(answered(&desk, &dba, "ALTER USER app IDENTIFIED BY 'other'").await, done);
+        assert!(answered(&desk, &before, "SELECT 1").await.contains("log in again"));
+    }
+
+    #[tokio::test]
+    async fn tokens_are_shown_once() {
+        let desk = with_store();
+        let dba = caller(&desk, "dba");
+        answered(&desk, &dba, "CREATE USER app").await;
+        let row = answered(&desk, &dba, "CREATE TOKEN FOR app EXPIRES '2999-01-01'").await;
+        let [user, token, id, expires] = row.split('|').collect::<Vec<_>>()[..] else { panic!("{row}") };
+        assert_eq!((user, expires), ("app", "2999-01-01T00:00:00Z"));
+        assert!(token.starts_with("rst_"), "{token}");
+        let shown = answered(&desk, &dba, "SHOW TOKENS").await;
+        assert!(shown.starts_with(&format!("app|{id}|")) && !shown.contains(token), "{shown}");
+        let drop = format!("DROP TOKEN {id} FOR app");
+        assert!(answered(&desk, &dba, &drop).await.starts_with("OK done"));
+        assert_eq!(
+            answered(&desk, &dba, &drop).await,
+            format!("ER_UNKNOWN_ERROR user app has no token {id}; SHOW TOKENS lists all")
+        );
+        assert!(!desk.done.lock().join("\n").contains(token));
     }
 }

@@ -29,14 +29,14 @@ const PREPARED_BYTES_MAX: usize = 1 << 20;
 /// Serves the connection to its end.
 pub(super) async fn serve(
     desk: Arc<dyn Desk>,
-    login: LoggedIn,
+    logged_in: LoggedIn,
     client: String,
     connection_id: u32,
 ) -> io::Result<()> {
-    let LoggedIn { stream, user, database, capabilities, is_tls } = login;
+    let LoggedIn { stream, login, database, capabilities, is_tls } = logged_in;
     let state = SharedState::default();
     state.lock().database = database;
-    let caller = Caller { user, client, connection_id, is_tls };
+    let caller = Caller { login, client, connection_id, is_tls };
     let shim = Shim { desk, caller, state: state.clone(), prepared: 0 };
     let (mut read, mut write) = tokio::io::split(stream);
     let reader = OnePacketReader::new(&mut read, state, capabilities, IDLE_TIMEOUT);

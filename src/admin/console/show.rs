@@ -3,6 +3,7 @@
 mod generators;
 mod sessions;
 mod stats;
+mod users;
 
 use std::time::SystemTime;
 
@@ -13,6 +14,7 @@ use super::help;
 use crate::admin::desk::{
     About, BackendRow, Check, ConfigRow, Desk, DeskError, FindingRow, ProxyRow, RefusedRow, RuleRow, SlotRow,
 };
+use crate::users::{Right, User};
 
 /// A column of a SHOW: its name, its type, and its value in a row.
 type Field<T> = (&'static str, Type, fn(&T) -> Value);
@@ -62,7 +64,7 @@ const BACKENDS: [Field<BackendRow>; 8] = [
 /// What HELP has of a command: its words, who may send it, what it does.
 const COMMANDS: [Field<(&str, &str, &str)>; 3] = [
     ("command", Text, |row| row.0.into()),
-    ("role", Text, |row| row.1.into()),
+    ("needs", Text, |row| row.1.into()),
     ("description", Text, |row| row.2.into()),
 ];
 
@@ -112,15 +114,27 @@ pub(super) fn columns(what: What) -> Vec<Column> {
         What::Stats => stats::columns(),
         What::Findings => heads(&FINDINGS),
         What::Config => heads(&CONFIG),
+        What::Users => heads(&users::USERS),
+        What::Grants => heads(&users::GRANTS),
+        What::Tokens => heads(&users::TOKENS),
         What::Version => texts(["name", "value"]),
     }
 }
 
-/// Asks the desk; `now` is what ages count to.
-pub(super) async fn show(desk: &dyn Desk, what: What, now: SystemTime) -> Result<Table, DeskError> {
+/// Asks the desk, for this user; `now` is what ages count to.
+pub(super) async fn show(
+    desk: &dyn Desk,
+    user: &User,
+    what: What,
+    now: SystemTime,
+) -> Result<Table, DeskError> {
     let rows = match what {
         What::Rules => sorted(rows(&RULES, &desk.rules())),
-        What::Generators => sorted(rows(&generators::FIELDS, &generators::with_stored(desk).await)),
+        What::Generators => {
+            let mut seen = generators::with_stored(desk).await;
+            seen.retain(|row| user.may(Right::Read, &row.name));
+            sorted(rows(&generators::FIELDS, &seen))
+        }
         What::Proxies => sorted(rows(&PROXIES, &desk.proxies().await?)),
         // The one that is tried first comes first.
         What::Backends => rows(&BACKENDS, &desk.backends()),
@@ -131,6 +145,9 @@ pub(super) async fn show(desk: &dyn Desk, what: What, now: SystemTime) -> Result
         What::Stats => stats::stats(&desk.metrics()),
         What::Findings => findings(desk.findings().await?),
         What::Config => sorted(rows(&CONFIG, &desk.config())),
+        What::Users => users::users(&desk.users(), user),
+        What::Grants => users::grants(&desk.users(), user),
+        What::Tokens => users::tokens(&desk.users(), user),
         What::Version => version(&desk.about(), &desk.checks(), now),
     };
     Ok(Table { columns: columns(what), rows })
@@ -176,13 +193,20 @@ mod tests {
     use super::{columns, show};
     use crate::admin::console::answer::{Rows, Type, Value, printed};
     use crate::admin::console::command::{SHOWN, What};
-    use crate::admin::desk::{FindingRow, SlotRow};
+    use crate::admin::desk::{Desk, FindingRow, SlotRow};
     use crate::admin::fake::FakeDesk;
+    use crate::users::User;
+    use std::sync::Arc;
     use std::time::{Duration, SystemTime};
+
+    fn dba(desk: &FakeDesk) -> Arc<User> {
+        desk.users().roster().get("dba").unwrap().clone()
+    }
 
     async fn rows(what: What) -> Rows {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(90);
-        show(&FakeDesk::default(), what, now).await.unwrap().rows
+        let desk = FakeDesk::default();
+        show(&desk, &dba(&desk), what, now).await.unwrap().rows
     }
 
     #[tokio::test]
@@ -190,7 +214,7 @@ mod tests {
         for (name, what) in SHOWN {
             let columns = columns(what);
             let rows = rows(what).await;
-            assert!(!rows.is_empty(), "{name}");
+            assert!(!rows.is_empty() || what == What::Tokens, "{name}");
             for row in rows {
                 assert_eq!(row.len(), columns.len(), "{name}");
                 for (value, column) in row.iter().zip(&columns) {
@@ -275,9 +299,9 @@ mod tests {
     async fn what_asks_the_store_may_fail() {
         let away = FakeDesk { is_away: true, ..FakeDesk::default() };
         for what in [What::Proxies, What::Slots, What::Findings] {
-            assert!(show(&away, what, SystemTime::UNIX_EPOCH).await.is_err(), "{what:?}");
+            assert!(show(&away, &dba(&away), what, SystemTime::UNIX_EPOCH).await.is_err(), "{what:?}");
         }
-        let generators = show(&away, What::Generators, SystemTime::UNIX_EPOCH).await.unwrap();
+        let generators = show(&away, &dba(&away), What::Generators, SystemTime::UNIX_EPOCH).await.unwrap();
         assert_eq!(generators.rows.len(), 2, "those of the rules are known");
     }
 

@@ -1,7 +1,7 @@
-//! Errors about a text that is none of the console's statements: what is wrong with it, and which
-//! word was meant.
+//! The words that several of the console's statements have, and the errors about a text that is none of them: what is
+//! wrong with it, and which word was meant.
 
-use super::tokens::{Token, Unclosed};
+use super::tokens::{Token, Tokens, Unclosed};
 
 /// A word with at most so many typing errors is taken for the known one.
 const TYPOS_MAX: usize = 2;
@@ -71,5 +71,53 @@ pub(super) fn shown(token: Option<&Token<'_>>) -> String {
         Some(Token::Name(text)) => format!("`{}`", cut(text)),
         Some(Token::Text(_)) => "a text in quotes".to_owned(),
         Some(Token::Sign(sign)) => sign.escape_debug().to_string(),
+    }
+}
+
+pub(super) fn expect(
+    tokens: &mut Tokens<'_>,
+    word: &'static str,
+    form: &'static str,
+) -> Result<(), SyntaxError> {
+    if tokens.take(word)? { Ok(()) } else { Err(wrong(tokens.next()?.as_ref(), word, form)) }
+}
+
+/// A name, or several with dots between, in any quotes or none.
+pub(super) fn name(
+    tokens: &mut Tokens<'_>,
+    wanted: &'static str,
+    form: &'static str,
+) -> Result<String, SyntaxError> {
+    let mut name = String::new();
+    loop {
+        match tokens.next()? {
+            Some(Token::Word(word)) => name.push_str(word),
+            Some(Token::Name(word) | Token::Text(word)) => name.push_str(&word),
+            other => return Err(wrong(other.as_ref(), wanted, form)),
+        }
+        // Names may have a minus without quotes: `my-shop.orders`.
+        match tokens.peek()? {
+            Some(Token::Sign(sign @ ('.' | '-'))) => name.push(sign),
+            _ => return Ok(name),
+        }
+        tokens.next()?;
+    }
+}
+
+pub(super) fn number(tokens: &mut Tokens<'_>, form: &'static str) -> Result<u64, SyntaxError> {
+    let token = tokens.next()?;
+    let number = match &token {
+        Some(Token::Word(digits)) => digits.parse().ok(),
+        Some(Token::Text(digits)) => digits.parse().ok(),
+        _ => None,
+    };
+    number.ok_or_else(|| wrong(token.as_ref(), "a number of at most 18446744073709551615", form))
+}
+
+/// What was read, if nothing is left.
+pub(super) fn end<T>(tokens: Tokens<'_>, read: T, form: &'static str) -> Result<T, SyntaxError> {
+    match tokens.peek()? {
+        None => Ok(read),
+        Some(token) => Err(SyntaxError::More { found: shown(Some(&token)), form }),
     }
 }

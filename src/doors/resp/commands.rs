@@ -2,8 +2,6 @@
 
 use std::num::NonZeroU64;
 
-use tokio::time::Instant;
-
 use super::cluster::{Node, key_slot};
 use super::command::{COMMANDS, Command, What};
 use super::reply::Version;
@@ -54,8 +52,8 @@ impl Session {
             },
             What::Decode => self.decode(arg(1), arg(2)),
             What::List => self.list(),
-            What::Auth => return self.auth(args, input),
-            What::Hello => return self.hello(args, input),
+            What::Auth => return self.auth(args, input).await,
+            What::Hello => return self.hello(args, input).await,
             What::Ping => match args.len() {
                 1 => self.replies.simple("PONG"),
                 2 => self.replies.bulk(arg(1)),
@@ -194,6 +192,7 @@ impl Session {
     fn denied(&mut self, denied: &Denied) {
         let code = match denied {
             Denied::NoRight { .. } => "NOPERM",
+            Denied::Quota { .. } | Denied::QuotaTooMany { .. } => "ERR QUOTA",
             Denied::NoIds(error) if error.is_outage() => "TRYAGAIN",
             Denied::NoIds(
                 TakeError::Exhausted { .. } | TakeError::EndOfLife { .. } | TakeError::NoneAbove { .. },
@@ -214,10 +213,10 @@ impl Session {
         self.replies.error("ERR", why);
     }
 
-    fn auth(&mut self, args: &Args, input: &[u8]) -> Then {
+    async fn auth(&mut self, args: &Args, input: &[u8]) -> Then {
         let logged_in = match (args.get(input, 1), args.get(input, 2), args.len()) {
-            (Some(password), None, _) => self.log_in(DEFAULT_USER, password),
-            (Some(user), Some(password), 3) => self.log_in(user, password),
+            (Some(password), None, _) => self.log_in(DEFAULT_USER, password).await,
+            (Some(user), Some(password), 3) => self.log_in(user, password).await,
             _ => {
                 self.replies.error("ERR", "syntax error");
                 return Then::Next;
@@ -233,13 +232,13 @@ impl Session {
     }
 
     /// Where it fails, the error is among the answers.
-    fn log_in(&mut self, user: &[u8], password: &[u8]) -> Result<(), Then> {
+    async fn log_in(&mut self, user: &[u8], password: &[u8]) -> Result<(), Then> {
         let desk = &self.office.desk;
-        let verdict =
-            self.office.throttle.attempt(self.from, user, Instant::now(), || desk.user(user, password));
+        let verdict = desk.users.log_in(&self.office.throttle, self.from, user, password).await;
+        self.has_waited = true;
         let client = self.from.map(|from| from.to_string()).unwrap_or_default();
         match verdict {
-            Verdict::Right(user) => {
+            Verdict::Right(login) => {
                 if self.seat.is_none() {
                     self.seat = desk.meter.seat(self.limits.clients);
                 }
@@ -247,8 +246,8 @@ impl Session {
                     self.replies.error("ERR", "max number of clients reached");
                     return Err(Then::End(End::TooMany));
                 }
-                tracing::debug!(user = user.name, client, "a client of the Redis protocol logged in");
-                self.caller = Some(Caller { user, client, connection: self.id });
+                tracing::debug!(user = login.user.name, client, "a client of the Redis protocol logged in");
+                self.caller = Some(Caller { login, client, connection: self.id });
                 return Ok(());
             }
             Verdict::Wrong => {
@@ -263,12 +262,16 @@ impl Session {
                 let why = format_args!("the last password was wrong; try again in {left} s");
                 self.replies.error("WRONGPASS", why);
             }
+            Verdict::Unsure => {
+                let why = "the users of the store are not known at present, since the store does not answer";
+                self.replies.error("TRYAGAIN", why);
+            }
         }
         Err(Then::Next)
     }
 
     /// `HELLO [version [AUTH user password] [SETNAME name]]`
-    fn hello(&mut self, args: &Args, input: &[u8]) -> Then {
+    async fn hello(&mut self, args: &Args, input: &[u8]) -> Then {
         let version = match args.get(input, 1) {
             None => Some(self.replies.version),
             Some(b"2") => Some(Version::Two),
@@ -285,7 +288,7 @@ impl Session {
         while let Some(option) = args.get(input, at) {
             match (args.get(input, at + 1), args.get(input, at + 2)) {
                 (Some(user), Some(password)) if option.eq_ignore_ascii_case(b"auth") => {
-                    if let Err(then) = self.log_in(user, password) {
+                    if let Err(then) = self.log_in(user, password).await {
                         return then;
                     }
                     at += 3;

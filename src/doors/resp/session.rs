@@ -21,7 +21,7 @@ use crate::address::lobby::Place;
 use crate::address::socket::Stream;
 use crate::doors::Seat;
 use crate::doors::desk::{Caller, IdDesk};
-use crate::users::User;
+use crate::users::Roster;
 use crate::users::throttle::Throttle;
 
 /// Answers are sent when there are so many bytes of them, and where no whole request is left.
@@ -65,8 +65,8 @@ pub(super) struct Session {
     pub(super) caller: Option<Caller>,
     /// Among the clients that have logged in, since it did so first.
     pub(super) seat: Option<Seat>,
-    /// As of the users when the client was looked at last.
-    users: Arc<[User]>,
+    /// The users as they were when the client was looked at last.
+    roster: Arc<Roster>,
     /// CLIENT SETNAME
     pub(super) name: Vec<u8>,
     pub(super) replies: Replies,
@@ -104,7 +104,7 @@ impl Session {
         node: Node,
         limits: ClientLimits,
     ) -> Session {
-        let users = (office.desk.users)();
+        let roster = office.desk.users.roster();
         Session {
             office,
             from,
@@ -113,7 +113,7 @@ impl Session {
             limits,
             caller: None,
             seat: None,
-            users,
+            roster,
             name: Vec::new(),
             replies: Replies::new(),
             has_waited: false,
@@ -195,8 +195,9 @@ impl Session {
         draining: &watch::Receiver<bool>,
     ) -> io::Result<(usize, Option<End>)> {
         let (mut args, mut used, mut repeats) = (Args::default(), 0, true);
-        self.look_again();
         loop {
+            // For each: the client may have let answers wait.
+            self.look_again();
             let rest = input.get(used..).unwrap_or_default();
             if rest.len() < *needs {
                 return Ok((used, None));
@@ -215,11 +216,8 @@ impl Session {
                         return Ok((used, Some(End::Stalled)));
                     }
                     // Much may have changed meanwhile.
-                    if std::mem::take(&mut self.has_waited) {
-                        self.look_again();
-                        if *draining.borrow() {
-                            return Ok((used, Some(End::Drained)));
-                        }
+                    if std::mem::take(&mut self.has_waited) && *draining.borrow() {
+                        return Ok((used, Some(End::Drained)));
                     }
                 }
                 Err(violation) => {
@@ -232,17 +230,17 @@ impl Session {
 
     /// Who was logged in by what is not so any more has to log in again.
     fn look_again(&mut self) {
-        let users = (self.office.desk.users)();
-        if Arc::ptr_eq(&users, &self.users) {
+        let roster = self.office.desk.users.roster();
+        if Arc::ptr_eq(&roster, &self.roster) {
             return;
         }
         if let Some(caller) = &mut self.caller {
-            match users.iter().find(|user| user.is_still(&caller.user)) {
-                Some(user) => caller.user = user.clone(),
+            match caller.login.as_of(&roster) {
+                Some(login) => caller.login = login,
                 None => self.caller = None,
             }
         }
-        self.users = users;
+        self.roster = roster;
     }
 
     /// Answers the request of so many bytes at the beginning of `input`, and perhaps more that are the same: how many. `repeats`: those are looked

@@ -31,6 +31,8 @@ pub(in crate::proxy) enum Need {
     Value { question: Vec<u8> },
     /// Which of the generators that calls draw from the server has a SEQUENCE of.
     Sequences(Arc<Tables>),
+    /// The users of the store, which has not answered since the start.
+    Users,
     /// Whether the server has a function of this name, which a call would be.
     Function(&'static str),
     /// `insert_id`, where it is still set. The proxy takes it from the server for this table; `None`: the server

@@ -115,6 +115,11 @@ impl Rights {
         Rights { account, all, own: Vec::new(), cannot_update: Vec::new(), answers: Vec::new() }
     }
 
+    /// Who logged in to the server.
+    pub(in crate::proxy) fn user(&self) -> &[u8] {
+        &self.account.0
+    }
+
     /// The session is another user's now.
     pub(in crate::proxy) fn changes(&mut self, user: &[u8]) {
         self.account.0 = user.to_vec();

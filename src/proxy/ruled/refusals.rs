@@ -29,7 +29,7 @@ impl Session {
     /// The command is refused for what it says, or for want of an id.
     pub(in crate::proxy) fn trace_refusal(&self, arrived: Arrived, payload: &[u8], refusal: &Refusal) {
         let (why, line) = match refusal {
-            Refusal::Statement(why) => (why, REFUSED),
+            Refusal::Statement(why) | Refusal::NoRight(why) => (why, REFUSED),
             Refusal::NoId(why) => (why, NO_ID),
             _ => return,
         };

@@ -107,6 +107,7 @@ impl Session {
                 self.relay.session.sql_prepared.answered(question, answer);
             }
             Need::Sequences(tables) => self.ask_sequences(&tables).await?,
+            Need::Users => self.wait_for_users().await?,
             Need::Function(name) => self.ask_function(name).await?,
             Need::SetId { taken_for } => self.find_set_id(taken_for).await?,
             Need::Right(right, target) => {

@@ -137,9 +137,9 @@ fn function_value(function: &str, context: &Context<'_>) -> Result<Value, Failur
     match &*function.to_uppercase() {
         "DATABASE" | "SCHEMA" => Ok(context.database.map(str::to_owned).into()),
         "USER" | "SESSION_USER" | "SYSTEM_USER" => {
-            Ok(format!("{}@{}", caller.user.name, caller.client).into())
+            Ok(format!("{}@{}", caller.login.user.name, caller.client).into())
         }
-        "CURRENT_USER" => Ok(format!("{}@%", caller.user.name).into()),
+        "CURRENT_USER" => Ok(format!("{}@%", caller.login.user.name).into()),
         "CURRENT_ROLE" => Ok("NONE".into()),
         "CONNECTION_ID" => Ok(u64::from(caller.connection_id).into()),
         "VERSION" => Ok(SERVER_VERSION.into()),

@@ -7,9 +7,9 @@ use std::time::SystemTime;
 
 use crate::admin::console::answer::{Answer, Column, Table, Value, texts};
 use crate::admin::console::client::{catalog, select, variables};
-use crate::admin::console::command;
 use crate::admin::console::context::Context;
 use crate::admin::console::failure::Failure;
+use crate::admin::console::syntax;
 use crate::admin::console::syntax::SyntaxError;
 use crate::admin::console::tokens::{Token, Tokens};
 
@@ -74,7 +74,7 @@ fn set(tokens: Tokens<'_>) -> Result<Answer, Failure> {
 }
 
 fn use_database(mut tokens: Tokens<'_>) -> Result<Answer, Failure> {
-    let name = command::name(&mut tokens, "a database", "USE database")?;
+    let name = syntax::name(&mut tokens, "a database", "USE database")?;
     Ok(Answer::Use(name))
 }
 
@@ -93,17 +93,13 @@ fn show(mut tokens: Tokens<'_>, context: &Context<'_>) -> Result<Option<Table>, 
     } else if tokens.take("STATUS")? {
         variables_table(status(context))
     } else if tokens.take("DATABASES")? || tokens.take("SCHEMAS")? {
-        let mut schemas: Vec<_> = context.desk.rules().into_iter().flat_map(|rule| rule.databases).collect();
+        let mut schemas: Vec<_> = context.rules().into_iter().flat_map(|rule| rule.databases).collect();
         schemas.sort();
         schemas.dedup();
         let rows = schemas.into_iter().map(|schema| vec![schema.into()]).collect();
         Table { columns: texts(["Database"]), rows }
     } else if tokens.take("TABLES")? {
         tables(is_full, &mut tokens, context)?
-    } else if tokens.take("GRANTS")? {
-        let account = format!("Grants for {}@%", context.caller.user.name);
-        let grant = format!("GRANT USAGE ON *.* TO `{}`@`%`", context.caller.user.name);
-        Table { columns: vec![Column::text(account)], rows: vec![vec![grant.into()]] }
     } else if tokens.take("CREATE")? {
         let what = tokens.rest();
         let what = what.get(..what.floor_char_boundary(64)).unwrap_or_default();
@@ -139,7 +135,7 @@ fn status(context: &Context<'_>) -> Vec<(&'static str, String)> {
 /// `SHOW [FULL] TABLES [FROM database]`: there are none, but the columns have the database's name.
 fn tables(is_full: bool, tokens: &mut Tokens<'_>, context: &Context<'_>) -> Result<Table, Failure> {
     let database = if tokens.take("FROM")? || tokens.take("IN")? {
-        command::name(tokens, "a database", "SHOW TABLES FROM database")?
+        syntax::name(tokens, "a database", "SHOW TABLES FROM database")?
     } else {
         context.database.unwrap_or_default().to_owned()
     };
@@ -197,8 +193,9 @@ mod tests {
     use super::answer;
     use crate::admin::console::answer::{Answer, printed};
     use crate::admin::console::context::{Caller, Context};
+    use crate::admin::desk::Desk;
     use crate::admin::fake::FakeDesk;
-    use crate::users::{Role, User};
+    use crate::users::Login;
     use proptest::prelude::proptest;
 
     /// Columns and rows as text; "OK", "USE x", or the error.
@@ -207,9 +204,11 @@ mod tests {
     }
 
     fn answered_by(desk: &FakeDesk, statement: &str) -> String {
-        let user = User { name: "dba".into(), password: String::new().into(), role: Role::Write };
+        let roster = desk.users().roster();
+        let user = roster.get("dba").unwrap();
+        let login = Login { user: user.clone(), by: user.by_password() };
         let connection_id = 2_147_483_649;
-        let caller = Caller { user, client: "10.0.0.5".into(), connection_id, is_tls: true };
+        let caller = Caller { login, client: "10.0.0.5".into(), connection_id, is_tls: true };
         let context = Context { desk, caller: &caller, database: Some("shop") };
         match answer(statement, &context) {
             None => "nothing of ours".to_owned(),
@@ -229,8 +228,8 @@ mod tests {
         assert_eq!(answered(statement), expect, "{statement}");
     }
 
-    #[test]
-    fn sessions_are_set_up() {
+    #[tokio::test]
+    async fn sessions_are_set_up() {
         for statement in [
             "SET NAMES utf8mb4",
             "SET AUTOCOMMIT = 0",
@@ -297,7 +296,7 @@ mod tests {
         check("SHOW ENGINES", "Engine|Support|Comment|Transactions|XA|Savepoints");
         check("SHOW WARNINGS", "Level|Code|Message");
         check("SHOW FULL COLUMNS FROM `shop`.`orders`", "Field|Type|Null|Key|Default|Extra");
-        check("SHOW GRANTS", "Grants for dba@%\nGRANT USAGE ON *.* TO `dba`@`%`");
+        check("SHOW GRANTS", "nothing of ours");
         check(
             "SHOW CREATE TABLE shop.orders",
             "ER_NOT_SUPPORTED_YET this is Rowstamp's console, which has no TABLE shop.orders; connect to the proxy for your data",

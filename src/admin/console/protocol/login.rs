@@ -23,8 +23,8 @@ use crate::mysql::capabilities::Capabilities;
 use crate::mysql::error::{Refusal, err_payload};
 use crate::mysql::handshake::{ClientResponse, client_capabilities, is_ssl_request};
 use crate::mysql::reader::Malformed;
-use crate::users::User;
 use crate::users::throttle::{Throttle, Verdict};
+use crate::users::{Directory, Login};
 
 /// What the console can do. No compression, no several statements in one, no session tracking, no
 /// query attributes.
@@ -46,6 +46,8 @@ const COLLATION: u8 = 45;
 const STATUS: u16 = 2;
 /// fast_auth_success of caching_sha2_password: no more of an exchange is needed.
 const FAST_AUTH_DONE: &[u8] = &[1, 3];
+/// perform_full_authentication of caching_sha2_password: the client sends its password, where nobody on the way can read it.
+const FULL_AUTH: &[u8] = &[1, 4];
 
 /// TLS towards clients, as `listen.tls` has it for applications.
 #[derive(Clone, Default)]
@@ -57,12 +59,13 @@ pub struct Tls {
 /// Logs clients in: what all logins have in common.
 pub(crate) struct Authenticator {
     pub(crate) desk: Arc<dyn Desk>,
+    pub(crate) users: Arc<Directory>,
     pub(crate) throttle: Throttle,
 }
 
 pub(crate) struct LoggedIn {
     pub(crate) stream: Box<dyn Stream>,
-    pub(crate) user: User,
+    pub(crate) login: Login,
     pub(crate) database: Option<String>,
     pub(crate) capabilities: Capabilities,
     pub(crate) is_tls: bool,
@@ -80,6 +83,8 @@ pub(crate) enum LoginError {
     Wrong { user: String, payload: Vec<u8> },
     #[error("user {user:?} must wait after wrong passwords")]
     Waits { user: String, payload: Vec<u8> },
+    #[error("user {user:?} is not known at present: the store does not answer")]
+    Unsure { user: String, payload: Vec<u8> },
     #[error("the TLS handshake failed: {0}")]
     Tls(std::io::Error),
 }
@@ -106,7 +111,9 @@ impl LoginError {
             }
             LoginError::Wire(WireError::OutOfOrder { .. }) => Some(Refusal::PacketsOutOfOrder.payload()),
             LoginError::Refused(refusal) => Some(refusal.payload()),
-            LoginError::Wrong { payload, .. } | LoginError::Waits { payload, .. } => Some(payload.clone()),
+            LoginError::Wrong { payload, .. }
+            | LoginError::Waits { payload, .. }
+            | LoginError::Unsure { payload, .. } => Some(payload.clone()),
         }
     }
 }
@@ -167,19 +174,22 @@ impl Authenticator {
             return Err(LoginError::Refused(Refusal::TlsRequired));
         }
         let response = ClientResponse::parse(first, offered)?;
-        let user = self.authenticate(wire, from, &response, &nonce).await?;
+        let login = self.authenticate(wire, (from, is_tls), &response, &nonce).await?;
         let database = response.database.as_deref().map(|name| String::from_utf8_lossy(name).into_owned());
         let stream = std::mem::replace(&mut wire.stream, Box::new(tokio::io::empty()));
-        Ok(LoggedIn { stream, user, database, capabilities: response.capabilities, is_tls })
+        Ok(LoggedIn { stream, login, database, capabilities: response.capabilities, is_tls })
     }
 
     async fn authenticate(
         &self,
         wire: &mut Wire,
-        from: Option<IpAddr>,
+        (from, is_tls): (Option<IpAddr>, bool),
         response: &ClientResponse,
         nonce: &[u8; NONCE_BYTES],
-    ) -> Result<User, LoginError> {
+    ) -> Result<Login, LoginError> {
+        let name = &response.user;
+        // The store has no password from which a scramble could be made: such a user sends its own.
+        let may_send = is_tls || from.is_none();
         let knows_plugins = response.capabilities.contains(Capabilities::PLUGIN_AUTH);
         let asked = response.plugin.as_deref().and_then(Plugin::of_name);
         let (plugin, answer) = match asked {
@@ -189,47 +199,78 @@ impl Authenticator {
             _ => {
                 let is_mysql = response.capabilities.contains(Capabilities::CLIENT_MYSQL);
                 let fallback = if is_mysql { Plugin::CachingSha2 } else { Plugin::Native };
-                let plugin = asked.unwrap_or(fallback);
+                // Only a client that names another plugin can tell by this whether the file has the name.
+                let sends = may_send && self.users.may_be_of_store(name);
+                let plugin = if sends { Plugin::CachingSha2 } else { asked.unwrap_or(fallback) };
                 wire.write(&auth_switch(plugin, nonce)).await?;
                 (plugin, wire.read().await?.to_vec())
             }
         };
         let answer = zeroize::Zeroizing::new(answer);
-        let look = || self.user(&response.user, plugin, nonce, &answer);
-        let verdict = self.throttle.attempt(from, &response.user, Instant::now(), look);
-        let user = String::from_utf8_lossy(&response.user).chars().take(64).collect::<String>();
-        match verdict {
-            Verdict::Right(right) => {
-                if plugin == Plugin::CachingSha2 {
+        let is_empty = answer.is_empty() || answer[..] == [0];
+        let scrambled = self.of_scramble(name, plugin, nonce, &answer);
+        let verdict = match self.throttle.wait(from, name, Instant::now()) {
+            Some(wait) => Verdict::Wait(wait),
+            None if scrambled.is_none() && may_send && plugin == Plugin::CachingSha2 && !is_empty => {
+                wire.write(FULL_AUTH).await?;
+                let sent = wire.read().await?;
+                let password = sent.strip_suffix(&[0]).unwrap_or(&sent);
+                self.users.log_in(&self.throttle, from, name, password).await
+            }
+            None => {
+                let verdict = self.throttle.attempt(from, name, Instant::now(), || scrambled);
+                if matches!(verdict, Verdict::Right(_)) && plugin == Plugin::CachingSha2 {
                     wire.write(FAST_AUTH_DONE).await?;
                 }
+                verdict
+            }
+        };
+        let user = String::from_utf8_lossy(name).chars().take(64).collect::<String>();
+        let refused = |why: &str| {
+            let text = format!("Access denied for user '{user}' to the console{why}");
+            err_payload(1045, *b"28000", &text)
+        };
+        match verdict {
+            Verdict::Right(login) => {
                 wire.write(&[0, 0, 0, 2, 0, 0, 0]).await?;
-                Ok(right)
+                Ok(login)
             }
             Verdict::Wrong => {
-                let using = if answer.is_empty() || answer[..] == [0] { "NO" } else { "YES" };
-                let text =
-                    format!("Access denied for user '{user}' to the console (using password: {using})");
-                Err(LoginError::Wrong { user, payload: err_payload(1045, *b"28000", &text) })
+                let using = if is_empty { "NO" } else { "YES" };
+                // The same for all names.
+                let remedy =
+                    if may_send { "" } else { "; a user of the store logs in over TLS or the Unix socket" };
+                let payload = refused(&format!(" (using password: {using}){remedy}"));
+                Err(LoginError::Wrong { user, payload })
             }
             Verdict::Wait(wait) => {
-                let text = format!(
-                    "Access denied for user '{user}' to the console: after a wrong password, try again in {:.1} s",
-                    wait.as_secs_f64()
+                let wait = wait.as_secs_f64();
+                let payload = refused(&format!(": after a wrong password, try again in {wait:.1} s"));
+                Err(LoginError::Waits { user, payload })
+            }
+            Verdict::Unsure => {
+                let payload = refused(
+                    ": the users of the store are not known at present, since the store does not answer; users of admin.users can log in",
                 );
-                Err(LoginError::Waits { user, payload: err_payload(1045, *b"28000", &text) })
+                Err(LoginError::Unsure { user, payload })
             }
         }
     }
 
-    /// The user of this name, if the password is theirs. For a name that no user has, as much is
+    /// The user of this name, if it is one of the file and the password is theirs. For a name that no user has, as much is
     /// calculated.
-    fn user(&self, name: &[u8], plugin: Plugin, nonce: &[u8; NONCE_BYTES], answer: &[u8]) -> Option<User> {
-        let users = self.desk.users();
-        let user = users.iter().find(|user| user.name.as_bytes() == name);
-        let password = user.map_or("", |user| &user.password);
+    fn of_scramble(
+        &self,
+        name: &[u8],
+        plugin: Plugin,
+        nonce: &[u8; NONCE_BYTES],
+        answer: &[u8],
+    ) -> Option<Login> {
+        let roster = self.users.roster();
+        let user = std::str::from_utf8(name).ok().and_then(|name| roster.get(name));
+        let password = user.map_or("", |user| user.plain_password());
         let is_known = plugin.is_known(password, nonce, answer);
-        user.filter(|_| is_known).cloned()
+        user.filter(|_| is_known).map(|user| Login { user: user.clone(), by: user.by_password() })
     }
 }
 

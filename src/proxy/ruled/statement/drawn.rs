@@ -25,6 +25,7 @@ use crate::sql::lex::Lexer;
 use crate::sql::name;
 use crate::table_name::TableName;
 use crate::tables::{DrawnFrom, Tables};
+use crate::users::{Charge, OverQuota, Right, Unsure, User, tenths};
 
 /// What becomes of a packet's calls.
 pub(super) enum Drawing {
@@ -63,6 +64,15 @@ impl Session {
             tracing::warn!(%error, "cannot read the SEQUENCEs of the server: calls draw no ids");
             let why = "Rowstamp could not ask the server for its SEQUENCEs; try again";
             return Err(Refusal::NoId(why.into()).into());
+        }
+        Ok(())
+    }
+
+    /// Waits as long as for ids.
+    pub(in crate::proxy) async fn wait_for_users(&mut self) -> Result<(), Stop> {
+        if let Some(users) = self.shared.users.clone() {
+            let limit = self.shared.id_deadline;
+            let _ = self.meanwhile(tokio::time::timeout(limit, users.first_look())).await?;
         }
         Ok(())
     }
@@ -233,15 +243,16 @@ impl Session {
         wanted: &[Wanted],
         supplied: &mut Supplied,
     ) -> Result<(Vec<Value>, Vec<Taken>), Unsent> {
-        let mut blocks = Vec::new();
+        let drawer = self.drawer(supplied)?;
+        let mut blocks: Vec<(Arc<Target>, IdBlock, Option<Charge<'_>>)> = Vec::new();
         for target in wanted.iter().filter_map(|one| one.target.as_ref()) {
-            if blocks.iter().any(|(of, _)| of == target) {
+            if blocks.iter().any(|(of, ..)| of == target) {
                 continue;
             }
-            match self.block(tables, target, wanted, supplied) {
-                Ok(block) => blocks.extend(block.map(|block| (target.clone(), block))),
+            match self.block(tables, (drawer.as_deref(), target), wanted, supplied) {
+                Ok(block) => blocks.extend(block.map(|(block, charge)| (target.clone(), block, charge))),
                 Err(unsent) => {
-                    for (target, block) in blocks {
+                    for (target, block, _) in blocks {
                         supplied.put(tables, target, block);
                     }
                     return Err(unsent);
@@ -270,7 +281,7 @@ impl Session {
                     continue;
                 }
             };
-            let place = blocks.iter().position(|(of, _)| of == target);
+            let place = blocks.iter().position(|(of, ..)| of == target);
             let of_block = place.and_then(|at| Some((&blocks.get(at)?.1, used.get_mut(at)?)));
             let (block, used) = of_block.ok_or_else(no_ids)?;
             let (first, end) = (block.nth(*used).ok_or_else(no_ids)?, *used + n);
@@ -282,17 +293,58 @@ impl Session {
                 None => taken.push(Taken { target: target.clone(), first, last: id }),
             }
         }
+        blocks.into_iter().filter_map(|(.., charge)| charge).for_each(Charge::keep);
         Ok((values, taken))
     }
 
+    /// The user of ours who draws, if one has the name of the session's.
+    fn drawer(&self, supplied: &mut Supplied) -> Result<Option<Arc<User>>, Unsent> {
+        let Some(users) = &self.shared.users else { return Ok(None) };
+        users.of_sql(self.relay.rights.user()).map_err(|Unsure| {
+            if users.is_new() && supplied.may_look() {
+                return Need::Users.into();
+            }
+            let why = "what the user may draw is not known, since the store does not answer; try again";
+            Refusal::NoId(why.to_owned()).into()
+        })
+    }
+
+    /// Whether the user may draw `n` ids now.
+    fn charged<'a>(
+        &'a self,
+        user: Option<&'a User>,
+        generator: &GeneratorName,
+        n: u32,
+    ) -> Result<Option<Charge<'a>>, Unsent> {
+        let (Some(users), Some(user)) = (&self.shared.users, user) else { return Ok(None) };
+        let name = &user.name;
+        let grant = user.grant(Right::Take, &generator.to_string()).ok_or_else(|| {
+            let why = format!(
+                "user {name} has no TAKE right on generator {generator}; GRANT on the console gives it"
+            );
+            Refusal::NoRight(why)
+        })?;
+        let limit = grant.per_second.unwrap_or_default();
+        users.charge(user, grant, n.into()).map(Some).map_err(|over| {
+            let remedy = match over {
+                OverQuota::Wait(wait) => format!("and has drawn them; try again in {} s", tenths(wait)),
+                OverQuota::Never => format!("draw at most {limit} in one statement"),
+            };
+            let why = format!(
+                "user {name} may draw {limit} ids a second of generator {generator} (LIMIT); {remedy}"
+            );
+            Refusal::NoId(why).into()
+        })
+    }
+
     /// All ids of a statement from one generator. `None`: it takes none.
-    fn block(
-        &self,
+    fn block<'a>(
+        &'a self,
         tables: &Arc<Tables>,
-        target: &Arc<Target>,
+        (user, target): (Option<&'a User>, &Arc<Target>),
         wanted: &[Wanted],
         supplied: &mut Supplied,
-    ) -> Result<Option<IdBlock>, Unsent> {
+    ) -> Result<Option<(IdBlock, Option<Charge<'a>>)>, Unsent> {
         let of_it = wanted.iter().filter(|one| one.target.as_ref() == Some(target));
         let runs: Vec<u64> = of_it.map(|one| if let What::Ids(n) = one.what { n } else { 0 }).collect();
         let Some(n) = u32::try_from(runs.iter().sum::<u64>()).ok().filter(|n| *n <= TAKEN_MAX) else {
@@ -313,10 +365,11 @@ impl Session {
             ))
             .into());
         }
+        let charge = self.charged(user, generator, n)?;
         for _ in 0..RUNS_TRIED_MAX {
             let block = self.take(tables, target, n, supplied)?;
             if are_runs(&block, &runs, target) {
-                return Ok(Some(block));
+                return Ok(Some((block, charge)));
             }
         }
         Err(refused(format_args!(

@@ -1,0 +1,382 @@
+//! Who there is: the users of the file and those of the store, which is looked at several times a second.
+//!
+//! A look reads one small record, `users`, which is written after each change of a user. Where its revision is another than
+//! before, all users are read. They are also read now and then where it is not: a proxy that ended between the two writes has
+//! left a change that nobody tells of.
+//!
+//! While the store does not answer, the users that are known stay for `users.stale_max`.
+
+mod writes;
+
+use std::collections::{BTreeMap, HashMap};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
+
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+pub use self::writes::ChangeError;
+use super::quota::{OverQuota, Quotas};
+use super::record::UserRecord;
+use super::rights::Grant;
+use super::secret::{Cost, Proven};
+use super::{Home, User};
+use crate::store::gate::GateStore;
+use crate::store::record::decode;
+use crate::store::{Key, Revision, Store, StoreError};
+
+/// Between two looks: what was changed acts everywhere within a second.
+const LOOK_INTERVAL: Duration = Duration::from_millis(250);
+/// The same, for a statement that waits for the first one.
+const FIRST_LOOK_PAUSE: Duration = Duration::from_millis(20);
+/// Slow hashes at a time, of 19 MiB each. Half of a machine's cores would be more logins a second, for guessers too.
+const HASHES: usize = 1;
+/// All users are read at least so often.
+const LIST_AGE_MAX: Duration = Duration::from_secs(10);
+/// So old may the last look be for what only ADMIN may do.
+const ADMIN_AGE_MAX: Duration = Duration::from_secs(3);
+
+/// All users, as they are until there is another roster.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Roster {
+    users: BTreeMap<String, Arc<User>>,
+    pub(crate) store: StoreUsers,
+}
+
+/// Whether those of the store are among them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StoreUsers {
+    Known,
+    /// The store has not answered since the start.
+    NotYet,
+    /// It has not answered for `users.stale_max`.
+    Stale,
+}
+
+impl Roster {
+    pub(crate) fn get(&self, name: &str) -> Option<&Arc<User>> {
+        self.users.get(name)
+    }
+
+    /// By name.
+    pub(crate) fn users(&self) -> impl Iterator<Item = &Arc<User>> {
+        self.users.values()
+    }
+}
+
+pub struct Directory {
+    store: Arc<dyn Store>,
+    roster: ArcSwap<Roster>,
+    known: Mutex<Known>,
+    /// A change may be written that other proxies were not told of.
+    is_untold: AtomicBool,
+    /// One look, or one change, at a time.
+    turn: tokio::sync::Mutex<()>,
+    quotas: Quotas,
+    /// That live on the store.
+    proxies: AtomicU64,
+    pub(super) proven: Proven,
+    /// One slow hash at a time, which takes 19 MiB.
+    hashing: Arc<Semaphore>,
+    pub(super) cost: Cost,
+}
+
+/// What the roster is made of.
+struct Known {
+    of_file: Arc<[Arc<User>]>,
+    of_store: BTreeMap<String, Arc<User>>,
+    stale_max: Duration,
+    /// When the last look began that was answered.
+    looked_at: Option<Instant>,
+    /// When all users were read, and what `users` stood at before.
+    listed: Option<(Instant, Option<Revision>)>,
+    /// Records that cannot be read, as far as the log has told.
+    damaged: HashMap<Key, Revision>,
+}
+
+/// What a user may do is not known: the store has not answered yet, or not for too long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Unsure;
+
+/// Ids that were taken off a quota. They go back to it where they are not given.
+#[must_use]
+pub(crate) struct Charge<'a> {
+    quotas: &'a Quotas,
+    user: &'a User,
+    grant: &'a Grant,
+    n: u64,
+}
+
+impl Charge<'_> {
+    /// The ids are given.
+    pub(crate) fn keep(mut self) {
+        self.n = 0;
+    }
+}
+
+impl Drop for Charge<'_> {
+    fn drop(&mut self) {
+        if self.n > 0 {
+            self.quotas.refund(&self.user.name, self.grant, self.n);
+        }
+    }
+}
+
+impl Directory {
+    /// Needs a Tokio runtime, in which it looks at the store while it lives.
+    pub fn watch(store: Arc<dyn Store>, of_file: Arc<[Arc<User>]>, stale_max: Duration) -> Arc<Self> {
+        let directory = Arc::new(Self::new(store, of_file, stale_max));
+        let weak = Arc::downgrade(&directory);
+        tokio::spawn(async move {
+            while let Some(directory) = weak.upgrade() {
+                directory.look_by_the_clock().await;
+                drop(directory);
+                tokio::time::sleep(LOOK_INTERVAL).await;
+            }
+        });
+        directory
+    }
+
+    /// Users of the file alone.
+    pub fn without_store(of_file: Arc<[Arc<User>]>) -> Arc<Self> {
+        let reason = "this proxy has none".to_owned();
+        let store = GateStore::absent(StoreError::Unavailable { store: "none".to_owned(), reason });
+        Self::over(store, of_file)
+    }
+
+    /// Over a store that nobody else has.
+    #[cfg(test)]
+    pub(crate) fn over_memory(of_file: Arc<[Arc<User>]>) -> Arc<Self> {
+        Self::over(Arc::new(crate::store::memory::MemoryStore::new()), of_file)
+    }
+
+    fn over(store: Arc<dyn Store>, of_file: Arc<[Arc<User>]>) -> Arc<Self> {
+        let directory = Directory { cost: Cost::LEAST, ..Self::new(store, of_file, Duration::MAX) };
+        directory.known.lock().looked_at = Some(Instant::now());
+        directory.publish(&directory.known.lock());
+        Arc::new(directory)
+    }
+
+    fn new(store: Arc<dyn Store>, of_file: Arc<[Arc<User>]>, stale_max: Duration) -> Self {
+        let known = Known {
+            of_file,
+            of_store: BTreeMap::new(),
+            stale_max,
+            looked_at: None,
+            listed: None,
+            damaged: HashMap::new(),
+        };
+        Directory {
+            store,
+            roster: ArcSwap::from_pointee(known.roster(SystemTime::now())),
+            known: Mutex::new(known),
+            is_untold: AtomicBool::new(false),
+            turn: tokio::sync::Mutex::default(),
+            quotas: Quotas::default(),
+            proxies: AtomicU64::new(1),
+            proven: Proven::default(),
+            hashing: Arc::new(Semaphore::new(HASHES)),
+            cost: Cost::FULL,
+        }
+    }
+
+    pub(crate) fn roster(&self) -> Arc<Roster> {
+        self.roster.load_full()
+    }
+
+    /// What rowstamp.toml says from here on.
+    pub(crate) fn set_file(&self, of_file: Arc<[Arc<User>]>, stale_max: Duration) {
+        let mut known = self.known.lock();
+        (known.of_file, known.stale_max) = (of_file, stale_max);
+        self.publish(&known);
+    }
+
+    /// Since when the store has not been looked at. `None`: it never was.
+    pub(crate) fn age(&self) -> Option<Duration> {
+        self.known.lock().looked_at.map(|at| at.elapsed())
+    }
+
+    /// What is wrong with them.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        match self.roster().store {
+            StoreUsers::Known => None,
+            StoreUsers::NotYet => {
+                Some("the users of the store are not known yet: it has not answered".to_owned())
+            }
+            StoreUsers::Stale => Some(
+                "the users of the store cannot log in: it has not answered for longer than users.stale_max"
+                    .to_owned(),
+            ),
+        }
+    }
+
+    /// Whether what a user may do as an ADMIN is certain enough.
+    pub(crate) fn is_current_for(&self, user: &User) -> bool {
+        user.home == Home::File || self.age().is_some_and(|age| age <= ADMIN_AGE_MAX)
+    }
+
+    /// Takes ids off what a user may draw by this grant.
+    pub(crate) fn charge<'a>(
+        &'a self,
+        user: &'a User,
+        grant: &'a Grant,
+        n: u64,
+    ) -> Result<Charge<'a>, OverQuota> {
+        if grant.per_second.is_some() {
+            let proxies = self.proxies.load(Ordering::Relaxed);
+            self.quotas.take(&user.name, grant, n, proxies, Instant::now())?;
+        }
+        Ok(Charge { quotas: &self.quotas, user, grant, n })
+    }
+
+    /// The user whose name somebody has at the server. `Ok(None)`: none of ours has it, and the server decides.
+    pub(crate) fn of_sql(&self, name: &[u8]) -> Result<Option<Arc<User>>, Unsure> {
+        let Ok(name) = std::str::from_utf8(name) else { return Ok(None) };
+        let roster = self.roster();
+        match roster.get(name) {
+            Some(user) => Ok(Some(user.clone())),
+            None if roster.store == StoreUsers::NotYet => Err(Unsure),
+            None if roster.store == StoreUsers::Stale && self.known.lock().of_store.contains_key(name) => {
+                Err(Unsure)
+            }
+            None => Ok(None),
+        }
+    }
+
+    fn publish(&self, known: &Known) {
+        let next = known.roster(SystemTime::now());
+        if **self.roster.load() == next {
+            return;
+        }
+        if next.store == StoreUsers::Stale {
+            let age = known.looked_at.map_or(Duration::ZERO, |at| at.elapsed());
+            tracing::warn!(
+                "users: the store has not answered for {} s, which is more than users.stale_max; until it does, its users cannot \
+                 log in, and draw no ids",
+                age.as_secs()
+            );
+        }
+        let next = Arc::new(next);
+        self.roster.store(next.clone());
+        if next.store != StoreUsers::Known {
+            return;
+        }
+        let is_kept = |user: &str, on: &_| {
+            let user = next.get(user);
+            user.is_some_and(|user| {
+                user.grants().iter().any(|grant| grant.on == *on && grant.per_second.is_some())
+            })
+        };
+        self.quotas.keep(is_kept);
+    }
+
+    /// A look that the store does not answer for long holds up nothing that only the clock decides: a token's end, `users.stale_max`.
+    async fn look_by_the_clock(&self) {
+        let mut look = pin!(self.look());
+        while tokio::time::timeout(LOOK_INTERVAL, look.as_mut()).await.is_err() {
+            self.publish(&self.known.lock());
+        }
+    }
+
+    /// The store has not answered since the start.
+    pub(crate) fn is_new(&self) -> bool {
+        self.roster().store == StoreUsers::NotYet
+    }
+
+    /// Returns when the store has answered once.
+    pub(crate) async fn first_look(&self) {
+        while self.roster().store == StoreUsers::NotYet {
+            tokio::time::sleep(FIRST_LOOK_PAUSE).await;
+            self.look().await;
+        }
+    }
+
+    /// Looks at the store now.
+    pub(crate) async fn look(&self) {
+        let _turn = self.turn.lock().await;
+        self.look_in_turn().await;
+    }
+
+    async fn look_in_turn(&self) {
+        if self.is_untold.load(Ordering::Relaxed) {
+            // It is tried again at the next look.
+            let _ = self.tell().await;
+        }
+        let began = Instant::now();
+        let read = self.read(began).await;
+        if matches!(read, Ok(Some(_))) {
+            self.count_proxies().await;
+        }
+        let mut known = self.known.lock();
+        match read {
+            Ok(listed) => {
+                if let Some((revision, users)) = listed {
+                    known.of_store = users;
+                    known.listed = Some((began, revision));
+                }
+                known.looked_at = Some(began);
+            }
+            Err(error) => tracing::debug!(%error, "the users of the store cannot be read"),
+        }
+        self.publish(&known);
+    }
+
+    /// All users, where they have to be read, and what `users` stood at before.
+    async fn read(
+        &self,
+        now: Instant,
+    ) -> Result<Option<(Option<Revision>, BTreeMap<String, Arc<User>>)>, StoreError> {
+        let revision = self.store.load(&Key::user_changes()).await?.map(|found| found.revision);
+        let listed = self.known.lock().listed;
+        let is_new =
+            listed.is_none_or(|(at, before)| before != revision || now.duration_since(at) >= LIST_AGE_MAX);
+        if !is_new {
+            return Ok(None);
+        }
+        let mut users = BTreeMap::new();
+        for (key, found) in self.store.list(Key::USERS).await? {
+            let Some(name) = key.as_str().strip_prefix(Key::USERS) else { continue };
+            match decode::<UserRecord>(&key, &found.value) {
+                Ok(record) => users.extend(record.user(name).map(|user| (name.to_owned(), Arc::new(user)))),
+                Err(error) => {
+                    // There is a user of this name, who may do nothing.
+                    users.extend(UserRecord::new().user(name).map(|user| (name.to_owned(), Arc::new(user))));
+                    let told = self.known.lock().damaged.insert(key, found.revision);
+                    if told != Some(found.revision) {
+                        tracing::error!(%error, "users: a user has no rights, and cannot log in");
+                    }
+                }
+            }
+        }
+        Ok(Some((revision, users)))
+    }
+
+    async fn count_proxies(&self) {
+        if let Ok(living) = self.store.list(Key::PROXIES).await {
+            let living = u64::try_from(living.len()).unwrap_or(u64::MAX);
+            self.proxies.store(living.max(1), Ordering::Relaxed);
+        }
+    }
+}
+
+impl Known {
+    fn roster(&self, now: SystemTime) -> Roster {
+        let store = match self.looked_at {
+            None => StoreUsers::NotYet,
+            Some(at) if at.elapsed() > self.stale_max => StoreUsers::Stale,
+            Some(_) => StoreUsers::Known,
+        };
+        let of_store = self.of_store.values().filter(|_| store == StoreUsers::Known);
+        let users = of_store.map(|user| User::without_expired(user, now));
+        // Those of the file come last, and so replace one of the same name.
+        let users = users.chain(self.of_file.iter().cloned());
+        Roster { users: users.map(|user| (user.name.clone(), user)).collect(), store }
+    }
+}
+
+#[cfg(test)]
+mod tests;

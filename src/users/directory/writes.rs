@@ -1,0 +1,145 @@
+//! What is written of users: a change, and that there is one.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::SystemTime;
+
+use serde_json::Map;
+use tokio::sync::OwnedSemaphorePermit;
+use zeroize::Zeroizing;
+
+use super::{Directory, LIST_AGE_MAX};
+use crate::store::record::{decode, encode, fresh_token};
+use crate::store::{FORMAT, Key, Outcome, StoreError};
+use crate::users::change::{Change, Changed, Refusal};
+use crate::users::record::{ChangesRecord, UserRecord};
+use crate::users::secret;
+
+/// Each attempt lost a race, or its answer.
+const ATTEMPTS_MAX: u32 = 64;
+
+/// Why a change was not made, or is not known everywhere.
+#[derive(Debug, thiserror::Error)]
+pub enum ChangeError {
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    #[error("{0}")]
+    Store(#[from] StoreError),
+    #[error(
+        "{0}; the change is written, and other proxies read it within {LIST_AGE_MAX:?} of the store's return"
+    )]
+    Untold(StoreError),
+    #[error(
+        "{0}; nobody knows whether the change was made: look by SHOW USERS, SHOW GRANTS and SHOW TOKENS when the store answers"
+    )]
+    Unknown(String),
+    #[error("the password could not be hashed; look at the memory of this machine, and try again")]
+    Hash,
+}
+
+impl Directory {
+    /// Makes a change in the store. It acts here when this returns, and on other proxies at their next look.
+    pub async fn change(&self, change: &Change) -> Result<Changed, ChangeError> {
+        change.check(SystemTime::now())?;
+        if self.known.lock().of_file.iter().any(|user| user.name == change.user) {
+            return Err(Refusal::OfFile(change.user.clone()).into());
+        }
+        let hash = match change.password() {
+            Some(password) => Some(self.hash(password.as_bytes().to_vec().into()).await?),
+            None => None,
+        };
+        let _turn = self.turn.lock().await;
+        let changed = self.write(change, hash.as_deref()).await;
+        if matches!(changed, Err(ChangeError::Store(_))) {
+            return changed;
+        }
+        // Also where it was so already. The proxy that made it so may have ended before it told the others.
+        self.is_untold.store(true, Ordering::Relaxed);
+        let told = self.tell().await;
+        self.look_in_turn().await;
+        match (changed, told) {
+            (Ok(Changed::Done | Changed::Nothing), Err(error)) => Err(ChangeError::Untold(error)),
+            // A token is shown this once, and is good as soon as the users are read.
+            (changed, _) => changed,
+        }
+    }
+
+    async fn hash(&self, password: Zeroizing<Vec<u8>>) -> Result<String, ChangeError> {
+        let (permit, cost) = (self.hashing().await, self.cost);
+        let hashed = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            secret::hash(&password, cost)
+        });
+        hashed.await.ok().flatten().ok_or(ChangeError::Hash)
+    }
+
+    /// Held by the thread that hashes, to its end: who waits for it may go before.
+    pub(in crate::users) async fn hashing(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.hashing).acquire_owned().await.ok()
+    }
+
+    async fn write(&self, change: &Change, hash: Option<&str>) -> Result<Changed, ChangeError> {
+        let mut sent = Vec::new();
+        let written = self.try_to_write(change, hash, &mut sent).await;
+        written.map_err(|error| if sent.is_empty() { error } else { ChangeError::Unknown(error.to_string()) })
+    }
+
+    /// `sent`: writes of which nobody knows whether they were done, by their marks.
+    async fn try_to_write(
+        &self,
+        change: &Change,
+        hash: Option<&str>,
+        sent: &mut Vec<(String, Changed)>,
+    ) -> Result<Changed, ChangeError> {
+        let key = Key::user(&change.user);
+        for _ in 0..ATTEMPTS_MAX {
+            let found = self.store.load(&key).await?;
+            let revision = found.as_ref().map(|found| found.revision);
+            let stands = found.map(|found| decode::<UserRecord>(&key, &found.value)).transpose()?;
+            let is_it =
+                |(mark, _): &(String, Changed)| stands.as_ref().is_some_and(|record| record.change == *mark);
+            if let Some(done) = sent.iter().position(is_it) {
+                return Ok(sent.swap_remove(done).1);
+            }
+            let stands = stands.filter(|record| !record.dropped);
+            let (record, changed) = change.of(stands, hash, SystemTime::now())?;
+            if matches!(changed, Changed::Nothing) {
+                return Ok(changed);
+            }
+            let mark = fresh_token();
+            let json = encode(&UserRecord { change: mark.clone(), ..record });
+            match self.store.compare_and_set(&key, revision, &json).await {
+                Ok(Outcome::Written(_)) => return Ok(changed),
+                Ok(Outcome::Conflict(_)) => {}
+                Err(StoreError::UnknownOutcome { .. }) => sent.push((mark, changed)),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let record = key.to_string();
+        Err(StoreError::Contended { record, attempts: ATTEMPTS_MAX }.into())
+    }
+
+    /// Has every proxy read the users again.
+    pub(super) async fn tell(&self) -> Result<(), StoreError> {
+        let key = Key::user_changes();
+        for _ in 0..ATTEMPTS_MAX {
+            let found = self.store.load(&key).await?;
+            let revision = found.as_ref().map(|found| found.revision);
+            let record = match found {
+                Some(found) => decode::<ChangesRecord>(&key, &found.value)?,
+                None => ChangesRecord { v: FORMAT, count: 0, unknown: Map::new() },
+            };
+            let record = ChangesRecord { count: record.count.saturating_add(1), ..record };
+            match self.store.compare_and_set(&key, revision, &encode(&record)).await {
+                Ok(Outcome::Written(_)) => {
+                    self.is_untold.store(false, Ordering::Relaxed);
+                    return Ok(());
+                }
+                // Where its outcome is not known it is written once more, which does no harm.
+                Ok(Outcome::Conflict(_)) | Err(StoreError::UnknownOutcome { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(StoreError::Contended { record: key.to_string(), attempts: ATTEMPTS_MAX })
+    }
+}

@@ -1,0 +1,112 @@
+//! A password or a token, and who may come in by it.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Instant;
+use zeroize::Zeroizing;
+
+use super::directory::{Directory, StoreUsers};
+use super::throttle::{Throttle, Verdict};
+use super::{By, Home, Roster, Secret, User, secret};
+
+/// Who is logged in, and by what.
+#[derive(Debug, Clone)]
+pub(crate) struct Login {
+    pub(crate) user: Arc<User>,
+    pub(crate) by: By,
+}
+
+impl Login {
+    /// The same as `roster` has it now. `None`: the user, or what the login was made by, is no more.
+    pub(crate) fn as_of(&self, roster: &Roster) -> Option<Login> {
+        let user = roster.get(&self.user.name).filter(|user| user.has(self.by))?;
+        Some(Login { user: user.clone(), by: self.by })
+    }
+}
+
+impl Directory {
+    /// Who has this name and this password or token. Wrong ones take as long whatever is wrong with them, and the first one
+    /// that is right as long as they do.
+    pub(crate) async fn log_in(
+        &self,
+        throttle: &Throttle,
+        from: Option<IpAddr>,
+        name: &[u8],
+        given: &[u8],
+    ) -> Verdict<Login> {
+        // First, and the same for right ones: how long a try takes tells nothing either.
+        if let Some(wait) = throttle.wait(from, name, Instant::now()) {
+            return Verdict::Wait(wait);
+        }
+        let login = match self.known_login(name, given) {
+            Some(login) => Some(login),
+            // Nothing that could be calculated would say more.
+            None if self.may_be_unknown(name) => return Verdict::Unsure,
+            None if given.is_empty() => None,
+            None => {
+                let permit = self.hashing().await;
+                // The one before may have been the same, or wrong.
+                if let Some(wait) = throttle.wait(from, name, Instant::now()) {
+                    return Verdict::Wait(wait);
+                }
+                match self.known_login(name, given) {
+                    Some(login) => Some(login),
+                    None => self.slow_login(name, given, permit).await,
+                }
+            }
+        };
+        throttle.attempt(from, name, Instant::now(), || login)
+    }
+
+    /// Whether a user of the store has this name, or may have it.
+    pub(crate) fn may_be_of_store(&self, name: &[u8]) -> bool {
+        self.user(name).is_none_or(|user| user.home == Home::Store)
+    }
+
+    fn user(&self, name: &[u8]) -> Option<Arc<User>> {
+        std::str::from_utf8(name).ok().and_then(|name| self.roster().get(name).cloned())
+    }
+
+    fn may_be_unknown(&self, name: &[u8]) -> bool {
+        let roster = self.roster();
+        let is_there = std::str::from_utf8(name).is_ok_and(|name| roster.get(name).is_some());
+        roster.store != StoreUsers::Known && !is_there
+    }
+
+    fn known_login(&self, name: &[u8], given: &[u8]) -> Option<Login> {
+        let user = self.user(name)?;
+        let by = user.known(given, &self.proven)?;
+        Some(Login { user, by })
+    }
+
+    async fn slow_login(
+        &self,
+        name: &[u8],
+        given: &[u8],
+        permit: Option<OwnedSemaphorePermit>,
+    ) -> Option<Login> {
+        let user = self.user(name);
+        let hash = user.iter().flat_map(|user| &user.secrets).find_map(|secret| match secret {
+            Secret::Hash(hash) => Some((By(secret.mark()), hash.clone())),
+            Secret::Plain(_) | Secret::Token(_) => None,
+        });
+        let (password, cost) = (Zeroizing::new(given.to_vec()), self.cost);
+        let Some((by, hash)) = hash else {
+            let wasted = tokio::task::spawn_blocking(move || {
+                let _permit = permit;
+                secret::waste(&password, cost);
+            });
+            let _ = wasted.await;
+            return None;
+        };
+        let checked = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            secret::is_right(&hash, &password).then_some(hash)
+        });
+        let hash = checked.await.ok().flatten()?;
+        self.proven.note(&hash, given);
+        Some(Login { user: user?, by })
+    }
+}
