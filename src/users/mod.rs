@@ -17,15 +17,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
-pub use self::change::Changed;
-pub use self::change::{Change, What};
-pub use self::directory::ChangeError;
-pub use self::directory::Directory;
+pub use self::change::{Change, Changed, What};
+pub use self::directory::{ChangeError, Directory};
 pub(crate) use self::directory::{Charge, Roster, Unsure};
 pub(crate) use self::login::Login;
 pub(crate) use self::quota::{OverQuota, tenths};
 pub use self::rights::{Grant, Right, Scope};
 pub use self::secret::Token;
+pub(crate) use self::secret::without_tokens;
 use self::secret::{Proven, Secret};
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]

@@ -34,6 +34,8 @@ pub(super) const PASSWORD_BYTES_MAX: usize = 1_024;
 /// Tokens begin with it, so that people and scanners of secrets know one.
 const TOKEN_PREFIX: &str = "rst_";
 const TOKEN_BYTES: usize = 32;
+/// After its prefix. So many are taken for a token, or for most of one.
+const TOKEN_DIGITS_MIN: usize = 16;
 /// Of a token's SHA-256, as hexadecimal digits: what a token is called.
 const TOKEN_ID_DIGITS: usize = 12;
 
@@ -82,6 +84,18 @@ impl Token {
     pub(super) fn is_over(&self, now: SystemTime) -> bool {
         self.expires.is_some_and(|end| end <= now)
     }
+}
+
+/// What somebody wrote, as a log may have it: "rst_..." in place of a token, which people also write where a name is meant.
+pub(crate) fn without_tokens(text: &str) -> String {
+    let mut parts = text.split(TOKEN_PREFIX);
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |shown, part| {
+        let digits = part.bytes().take_while(u8::is_ascii_hexdigit).count();
+        let is_token = digits >= TOKEN_DIGITS_MIN;
+        let rest = if is_token { part.get(digits..).unwrap_or_default() } else { part };
+        shown + TOKEN_PREFIX + if is_token { "..." } else { "" } + rest
+    })
 }
 
 fn id_of(sha256: &[u8]) -> String {
@@ -194,7 +208,7 @@ pub(super) fn unhex(text: &str) -> Option<[u8; 32]> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Cost, Proven, Secret, Token, hash, hex, is_right, unhex};
+    use super::{Cost, Proven, Secret, Token, hash, hex, is_right, unhex, without_tokens};
     use std::time::{Duration, SystemTime};
 
     #[test]
@@ -245,6 +259,23 @@ mod tests {
         assert_eq!((token.id().len(), unhex(&hex(&token.sha256))), (12, Some(token.sha256)));
         for text in ["", "zz", "0", &"00".repeat(33), &"0é".repeat(21)] {
             assert_eq!(unhex(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_a_log_may_have() {
+        let token = Token::fresh(SystemTime::UNIX_EPOCH, None).1;
+        for (written, shown) in [
+            ("", ""),
+            ("app", "app"),
+            ("rst_", "rst_"),
+            ("rst_feed", "rst_feed"),
+            (&token, "rst_..."),
+            (&token[..20], "rst_..."),
+            (&format!("a.{}-{}!", *token, *token), "a.rst_...-rst_...!"),
+            ("rst_rst_0123456789abcdefg", "rst_rst_...g"),
+        ] {
+            assert_eq!(without_tokens(written), shown);
         }
     }
 

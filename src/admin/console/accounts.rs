@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use super::syntax::{SyntaxError, end, expect, name, number, unknown, wrong};
+use super::syntax::{SyntaxError, dotted, end, expect, name, number, unknown, wrong};
 use super::tokens::{Token, Tokens};
 use crate::users::{Change, Right, Scope, Token as LoginToken, What};
 
@@ -51,13 +51,16 @@ pub(super) fn drop(mut tokens: Tokens<'_>) -> Parsed {
 
 fn drop_token(mut tokens: Tokens<'_>) -> Parsed {
     const FORM: &str = "DROP TOKEN id FOR name";
-    let written = name(&mut tokens, "the id of a token", FORM)?;
-    // It may be the token itself, which nothing may show.
-    let id = LoginToken::id_in(&written).ok_or(SyntaxError::Wrong {
-        found: "something else".to_owned(),
-        wanted: "the id of a token, 12 hexadecimal digits",
-        form: FORM,
-    })?;
+    const WANTED: &str = "the id of a token, 12 hexadecimal digits";
+    let id = match tokens.next()? {
+        Some(Token::Word(written)) => LoginToken::id_in(written),
+        Some(Token::Name(written) | Token::Text(written)) => LoginToken::id_in(&written),
+        Some(Token::Sign(_)) => None,
+        None => return Err(wrong(None, WANTED, FORM)),
+    };
+    // It may be most of a token, which nothing may show.
+    let id =
+        id.ok_or(SyntaxError::Wrong { found: "something else".to_owned(), wanted: WANTED, form: FORM })?;
     expect(&mut tokens, "FOR", FORM)?;
     let user = user(&mut tokens, FORM)?;
     of(tokens, user, What::DropToken { id }, FORM)
@@ -159,24 +162,9 @@ fn rights_on(tokens: &mut Tokens<'_>, form: &'static str) -> Result<(Vec<Right>,
     Ok((rights, scope(tokens, form)?))
 }
 
-/// As [`name`], and `*` for a part of it.
 fn scope(tokens: &mut Tokens<'_>, form: &'static str) -> Result<Scope, SyntaxError> {
     const WANTED: &str = "schema.name, schema.* or *.*";
-    let mut text = String::new();
-    loop {
-        let token = tokens.next()?;
-        match &token {
-            Some(Token::Word(word)) => text.push_str(word),
-            Some(Token::Name(word) | Token::Text(word)) => text.push_str(word),
-            Some(Token::Sign('*')) => text.push('*'),
-            other => return Err(wrong(other.as_ref(), WANTED, form)),
-        }
-        match tokens.peek()? {
-            Some(Token::Sign(sign @ ('.' | '-'))) => text.push(sign),
-            _ => break,
-        }
-        tokens.next()?;
-    }
+    let text = dotted(tokens, true, WANTED, form)?;
     text.parse().map_err(|_| wrong(Some(&Token::Word(&text)), WANTED, form))
 }
 

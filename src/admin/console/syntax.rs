@@ -2,6 +2,7 @@
 //! wrong with it, and which word was meant.
 
 use super::tokens::{Token, Tokens, Unclosed};
+use crate::users::without_tokens;
 
 /// A word with at most so many typing errors is taken for the known one.
 const TYPOS_MAX: usize = 2;
@@ -88,16 +89,31 @@ pub(super) fn name(
     wanted: &'static str,
     form: &'static str,
 ) -> Result<String, SyntaxError> {
+    dotted(tokens, false, wanted, form)
+}
+
+/// As [`name`]. `stars`: a `*` may stand for a name.
+pub(super) fn dotted(
+    tokens: &mut Tokens<'_>,
+    stars: bool,
+    wanted: &'static str,
+    form: &'static str,
+) -> Result<String, SyntaxError> {
     let mut name = String::new();
     loop {
         match tokens.next()? {
             Some(Token::Word(word)) => name.push_str(word),
             Some(Token::Name(word) | Token::Text(word)) => name.push_str(&word),
+            Some(Token::Sign('*')) if stars => name.push('*'),
             other => return Err(wrong(other.as_ref(), wanted, form)),
         }
         // Names may have a minus without quotes: `my-shop.orders`.
         match tokens.peek()? {
             Some(Token::Sign(sign @ ('.' | '-'))) => name.push(sign),
+            // The log has names.
+            _ if without_tokens(&name) != name => {
+                return Err(SyntaxError::Wrong { found: "a token".to_owned(), wanted, form });
+            }
             _ => return Ok(name),
         }
         tokens.next()?;

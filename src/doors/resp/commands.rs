@@ -12,6 +12,7 @@ use crate::doors::desk::{Caller, Denied, Shape};
 use crate::ids::TakeError;
 use crate::ids::range::block::IdBlock;
 use crate::users::throttle::Verdict;
+use crate::users::without_tokens;
 
 /// What the door can do is a part of what this version of Redis can; some clients look at it.
 const REDIS_VERSION: &str = "7.0.15";
@@ -252,7 +253,7 @@ impl Session {
             }
             Verdict::Wrong => {
                 desk.meter.note_login_refused();
-                let user = shown(user);
+                let user = shown(without_tokens(&String::from_utf8_lossy(user)).as_bytes());
                 tracing::warn!(user, client, "a client of the Redis protocol gave a wrong password");
                 self.replies.error("WRONGPASS", "invalid username-password pair or user is disabled.");
             }

@@ -9,8 +9,7 @@ use crate::admin::console::answer::{Answer, Column, Table, Value, texts};
 use crate::admin::console::client::{catalog, select, variables};
 use crate::admin::console::context::Context;
 use crate::admin::console::failure::Failure;
-use crate::admin::console::syntax;
-use crate::admin::console::syntax::SyntaxError;
+use crate::admin::console::syntax::{self, SyntaxError};
 use crate::admin::console::tokens::{Token, Tokens};
 
 /// `None`: it is no client setup query, so it is one of the console's own statements or nothing.

@@ -24,7 +24,7 @@ use crate::mysql::error::{Refusal, err_payload};
 use crate::mysql::handshake::{ClientResponse, client_capabilities, is_ssl_request};
 use crate::mysql::reader::Malformed;
 use crate::users::throttle::{Throttle, Verdict};
-use crate::users::{Directory, Login};
+use crate::users::{Directory, Login, without_tokens};
 
 /// What the console can do. No compression, no several statements in one, no session tracking, no
 /// query attributes.
@@ -225,7 +225,7 @@ impl Authenticator {
                 verdict
             }
         };
-        let user = String::from_utf8_lossy(name).chars().take(64).collect::<String>();
+        let user: String = without_tokens(&String::from_utf8_lossy(name)).chars().take(64).collect();
         let refused = |why: &str| {
             let text = format!("Access denied for user '{user}' to the console{why}");
             err_payload(1045, *b"28000", &text)
