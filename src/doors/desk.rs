@@ -12,7 +12,7 @@ use crate::ids::range::block::{IdBlock, Spacing};
 use crate::rules::model::{GeneratorKind, GeneratorName, GeneratorSpec};
 use crate::tables::InForce;
 use crate::toml_file::nearest;
-use crate::users::{Directory, Grant, Login, OverQuota, Right, tenths};
+use crate::users::{Directory, Grant, Login, OverQuota, Right};
 
 /// One request gets at most so many ids.
 pub(crate) const IDS_MAX: u64 = 10_000_000;
@@ -83,14 +83,8 @@ impl Shape {
 pub(crate) enum Denied {
     #[error("user {user} has no {right} right on generator {generator:?}")]
     NoRight { user: String, right: Right, generator: String },
-    #[error(
-        "user {user} may draw {limit} ids a second of generator {generator} (LIMIT), and has drawn them; try again in {} s", tenths(*.wait)
-    )]
-    Quota { user: String, generator: String, limit: u64, wait: Duration },
-    #[error(
-        "user {user} may draw {limit} ids a second of generator {generator} (LIMIT); ask for at most {limit} at once"
-    )]
-    QuotaTooMany { user: String, generator: String, limit: u64 },
+    #[error("{0}")]
+    OverQuota(OverQuota),
     #[error("the rules have no generator {generator:?}{near}")]
     Unknown { generator: String, near: String },
     #[error("{n} is not a number of ids; ask for 1 to {IDS_MAX}")]
@@ -136,7 +130,7 @@ impl IdDesk {
         if shape.most(generator.spacing()).is_some_and(|most| n.get() > most) {
             return None;
         }
-        let charge = self.users.charge(user, grant, n.get()).ok()?;
+        let charge = self.users.charge(user, grant, (name, n.get())).ok()?;
         let block = generator.take_at_once(n)?;
         charge.keep();
         self.give(caller, generator.name(), &block, requests);
@@ -181,14 +175,7 @@ impl IdDesk {
             return Err(Denied::Shadow { generator: name.to_owned() });
         }
         let user = &caller.login.user;
-        let charge = self.users.charge(user, grant, n.get()).map_err(|over| {
-            let (user, generator) = (user.name.clone(), name.to_owned());
-            let limit = grant.per_second.unwrap_or_default();
-            match over {
-                OverQuota::Wait(wait) => Denied::Quota { user, generator, limit, wait },
-                OverQuota::Never => Denied::QuotaTooMany { user, generator, limit },
-            }
-        })?;
+        let charge = self.users.charge(user, grant, (name, n.get())).map_err(Denied::OverQuota)?;
         let taken = self.tables.take_for_door(name, n, (self.deadline)()).await.map_err(Denied::NoIds)?;
         let block = taken.ok_or_else(|| self.unknown(name))?;
         // Meanwhile the right may have gone: then the ids are a gap.
@@ -226,7 +213,7 @@ impl IdDesk {
     fn noted(&self, denied: Denied) -> Denied {
         self.meter.note(match denied {
             Denied::NoRight { .. } => Outcome::Denied,
-            Denied::Quota { .. } | Denied::QuotaTooMany { .. } => Outcome::OverQuota,
+            Denied::OverQuota(_) => Outcome::OverQuota,
             Denied::NoIds(_) => Outcome::NoIds,
             _ => Outcome::Wrong,
         });

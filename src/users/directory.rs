@@ -224,11 +224,11 @@ impl Directory {
         &'a self,
         user: &'a User,
         grant: &'a Grant,
-        n: u64,
+        (generator, n): (&str, u64),
     ) -> Result<Charge<'a>, OverQuota> {
         if grant.per_second.is_some() {
             let proxies = self.proxies.load(Ordering::Relaxed);
-            self.quotas.take(&user.name, grant, n, proxies, Instant::now())?;
+            self.quotas.take(&user.name, grant, (generator, n), proxies, Instant::now())?;
         }
         Ok(Charge { quotas: &self.quotas, user, grant, n })
     }

@@ -21,7 +21,7 @@ pub use self::change::{Change, Changed, What};
 pub use self::directory::{ChangeError, Directory};
 pub(crate) use self::directory::{Charge, Roster, Unsure};
 pub(crate) use self::login::Login;
-pub(crate) use self::quota::{OverQuota, tenths};
+pub(crate) use self::quota::OverQuota;
 pub use self::rights::{Grant, Right, Scope};
 pub use self::secret::Token;
 pub(crate) use self::secret::without_tokens;

@@ -20,13 +20,28 @@ struct Bucket {
     at: Instant,
 }
 
-/// Why ids may not be drawn now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum OverQuota {
-    /// They may be after this time.
-    Wait(Duration),
-    /// Never so many at once.
-    Never,
+/// Why ids may not be drawn now. The text is for who asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("user {user} may draw {limit} ids a second of generator {generator} (LIMIT){}", self.remedy())]
+pub(crate) struct OverQuota {
+    user: String,
+    generator: String,
+    limit: u64,
+    /// They may be drawn after this time. `None`: never so many at once.
+    wait: Option<Duration>,
+}
+
+impl OverQuota {
+    fn remedy(&self) -> String {
+        match self.wait {
+            // Rounded up.
+            Some(wait) => {
+                let wait = (wait.as_secs_f64() * 10.0).ceil() / 10.0;
+                format!(", and has drawn them; try again in {wait} s")
+            }
+            None => format!("; ask for at most {} at once", self.limit),
+        }
+    }
 }
 
 impl Quotas {
@@ -35,13 +50,14 @@ impl Quotas {
         &self,
         user: &str,
         grant: &Grant,
-        n: u64,
+        (generator, n): (&str, u64),
         proxies: u64,
         now: Instant,
     ) -> Result<(), OverQuota> {
         let Some(limit) = grant.per_second else { return Ok(()) };
+        let over = |wait| OverQuota { user: user.to_owned(), generator: generator.to_owned(), limit, wait };
         if n > limit {
-            return Err(OverQuota::Never);
+            return Err(over(None));
         }
         let (most, wanted) = (as_float(limit), as_float(n));
         let share = most / as_float(proxies.max(1));
@@ -54,9 +70,8 @@ impl Quotas {
             bucket.ids -= wanted;
             return Ok(());
         }
-        Err(OverQuota::Wait(
-            Duration::try_from_secs_f64((wanted - bucket.ids) / share).unwrap_or(Duration::MAX),
-        ))
+        let wait = Duration::try_from_secs_f64((wanted - bucket.ids) / share);
+        Err(over(Some(wait.unwrap_or(Duration::MAX))))
     }
 
     /// Puts back what was taken and not used.
@@ -73,11 +88,6 @@ impl Quotas {
     }
 }
 
-/// Seconds, rounded up to tenths, as errors say it.
-pub(crate) fn tenths(wait: Duration) -> f64 {
-    (wait.as_secs_f64() * 10.0).ceil() / 10.0
-}
-
 #[allow(clippy::cast_precision_loss)] // Limits above 2^53 ids a second do not matter.
 fn as_float(n: u64) -> f64 {
     n as f64
@@ -85,7 +95,7 @@ fn as_float(n: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Grant, OverQuota, Quotas};
+    use super::{Grant, Quotas};
     use crate::users::rights::Right;
     use std::time::Duration;
     use tokio::time::Instant;
@@ -98,28 +108,36 @@ mod tests {
     async fn a_bucket_is_filled_by_this_proxys_share() {
         let (quotas, start) = (Quotas::default(), Instant::now());
         let grant = grant(Some(10));
-        let take = |n, proxies, at| quotas.take("app", &grant, n, proxies, start + Duration::from_millis(at));
-        assert_eq!(take(11, 1, 0), Err(OverQuota::Never));
+        let take = |n, proxies, at| {
+            let taken = quotas.take("app", &grant, ("shop.x", n), proxies, start + Duration::from_millis(at));
+            taken.map_err(|over| over.to_string())
+        };
+        let over = |remedy: &str| {
+            Err(format!("user app may draw 10 ids a second of generator shop.x (LIMIT){remedy}"))
+        };
+        let wait = |tenths: u32| over(&format!(", and has drawn them; try again in 0.{tenths} s"));
+        assert_eq!(take(11, 1, 0), over("; ask for at most 10 at once"));
         assert_eq!(take(10, 1, 0), Ok(()));
-        assert_eq!(take(1, 1, 0), Err(OverQuota::Wait(Duration::from_millis(100))));
-        assert_eq!(take(1, 4, 0), Err(OverQuota::Wait(Duration::from_millis(400))));
-        assert_eq!(quotas.take("other", &grant, 10, 1, start), Ok(()), "each user has one");
+        assert_eq!(take(1, 1, 0), wait(1));
+        assert_eq!(take(1, 4, 0), wait(4));
+        let other = || quotas.take("other", &grant, ("shop.x", 10), 1, start);
+        assert_eq!(other(), Ok(()), "each user has one");
         assert_eq!(take(5, 2, 1_000), Ok(()));
-        assert_eq!(take(1, 2, 1_000), Err(OverQuota::Wait(Duration::from_millis(200))));
+        assert_eq!(take(1, 2, 1_000), wait(2));
         assert_eq!(take(10, 2, 60_000), Ok(()));
-        assert_eq!(take(1, 2, 60_000), Err(OverQuota::Wait(Duration::from_millis(200))), "no more is kept");
+        assert_eq!(take(1, 2, 60_000), wait(2), "no more is kept");
         quotas.refund("app", &grant, 4);
         assert_eq!((take(4, 2, 60_000), take(1, 2, 60_000).is_err()), (Ok(()), true));
         quotas.keep(|user, _| user == "other");
         assert_eq!(take(10, 1, 60_000), Ok(()));
-        assert_eq!(quotas.take("other", &grant, 10, 1, start), Err(OverQuota::Wait(Duration::from_secs(1))));
+        assert_eq!(other().unwrap_err().wait, Some(Duration::from_secs(1)));
     }
 
     #[tokio::test]
     async fn without_a_limit_nothing_is_counted() {
         let quotas = Quotas::default();
         for _ in 0..3 {
-            assert_eq!(quotas.take("app", &grant(None), u64::MAX, 1, Instant::now()), Ok(()));
+            assert_eq!(quotas.take("app", &grant(None), ("shop.x", u64::MAX), 1, Instant::now()), Ok(()));
         }
         assert!(quotas.buckets.lock().is_empty());
     }

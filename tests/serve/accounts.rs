@@ -195,7 +195,7 @@ fn calls_in_sql() {
         let six = "SELECT ROWSTAMP_TAKE(g, 6)";
         assert_eq!(code(&mut app, six), 1467, "{name}");
         let told = message(&mut app, six);
-        assert!(told.contains("(LIMIT); draw at most 5 in one statement"), "{name}: {told}");
+        assert!(told.contains("(LIMIT); ask for at most 5 at once"), "{name}: {told}");
         assert_eq!(rows(&mut root, "SELECT NEXTVAL(g)"), "6", "{name}: nothing was drawn");
         done(&rig.proxy, "DROP USER app");
         assert_eq!(code(&mut app, "SELECT ROWSTAMP_TAKE(g, 100)"), 0, "{name}: the server decides again");

@@ -193,7 +193,7 @@ impl Session {
     fn denied(&mut self, denied: &Denied) {
         let code = match denied {
             Denied::NoRight { .. } => "NOPERM",
-            Denied::Quota { .. } | Denied::QuotaTooMany { .. } => "ERR QUOTA",
+            Denied::OverQuota(_) => "ERR QUOTA",
             Denied::NoIds(error) if error.is_outage() => "TRYAGAIN",
             Denied::NoIds(
                 TakeError::Exhausted { .. } | TakeError::EndOfLife { .. } | TakeError::NoneAbove { .. },

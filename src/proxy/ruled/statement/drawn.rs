@@ -25,7 +25,7 @@ use crate::sql::lex::Lexer;
 use crate::sql::name;
 use crate::table_name::TableName;
 use crate::tables::{DrawnFrom, Tables};
-use crate::users::{Charge, OverQuota, Right, Unsure, User, tenths};
+use crate::users::{Charge, Right, Unsure, User};
 
 /// What becomes of a packet's calls.
 pub(super) enum Drawing {
@@ -317,24 +317,15 @@ impl Session {
         n: u32,
     ) -> Result<Option<Charge<'a>>, Unsent> {
         let (Some(users), Some(user)) = (&self.shared.users, user) else { return Ok(None) };
-        let name = &user.name;
-        let grant = user.grant(Right::Take, &generator.to_string()).ok_or_else(|| {
+        let (name, generator) = (&user.name, generator.to_string());
+        let grant = user.grant(Right::Take, &generator).ok_or_else(|| {
             let why = format!(
                 "user {name} has no TAKE right on generator {generator}; GRANT on the console gives it"
             );
             Refusal::NoRight(why)
         })?;
-        let limit = grant.per_second.unwrap_or_default();
-        users.charge(user, grant, n.into()).map(Some).map_err(|over| {
-            let remedy = match over {
-                OverQuota::Wait(wait) => format!("and has drawn them; try again in {} s", tenths(wait)),
-                OverQuota::Never => format!("draw at most {limit} in one statement"),
-            };
-            let why = format!(
-                "user {name} may draw {limit} ids a second of generator {generator} (LIMIT); {remedy}"
-            );
-            Refusal::NoId(why).into()
-        })
+        let charge = users.charge(user, grant, (&generator, n.into()));
+        charge.map(Some).map_err(|over| Refusal::NoId(over.to_string()).into())
     }
 
     /// All ids of a statement from one generator. `None`: it takes none.
