@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 
 pub use self::writes::ChangeError;
@@ -31,8 +31,6 @@ use crate::store::{Key, Revision, Store, StoreError};
 
 /// Between two looks: what was changed acts everywhere within a second.
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
-/// The same, for a statement that waits for the first one.
-const FIRST_LOOK_PAUSE: Duration = Duration::from_millis(20);
 /// Slow hashes at a time, of 19 MiB each. Half of a machine's cores would be more logins a second, for guessers too.
 const HASHES: usize = 1;
 /// All users are read at least so often.
@@ -71,6 +69,8 @@ impl Roster {
 pub struct Directory {
     store: Arc<dyn Store>,
     roster: ArcSwap<Roster>,
+    /// The store has, since the start.
+    has_answered: watch::Sender<bool>,
     known: Mutex<Known>,
     /// A change may be written that other proxies were not told of.
     is_untold: AtomicBool,
@@ -80,7 +80,6 @@ pub struct Directory {
     /// That live on the store.
     proxies: AtomicU64,
     pub(super) proven: Proven,
-    /// One slow hash at a time, which takes 19 MiB.
     hashing: Arc<Semaphore>,
     pub(super) cost: Cost,
 }
@@ -173,6 +172,7 @@ impl Directory {
         Directory {
             store,
             roster: ArcSwap::from_pointee(known.roster(SystemTime::now())),
+            has_answered: watch::Sender::new(false),
             known: Mutex::new(known),
             is_untold: AtomicBool::new(false),
             turn: tokio::sync::Mutex::default(),
@@ -262,6 +262,7 @@ impl Directory {
         }
         let next = Arc::new(next);
         self.roster.store(next.clone());
+        self.has_answered.send_replace(next.store != StoreUsers::NotYet);
         if next.store != StoreUsers::Known {
             return;
         }
@@ -289,10 +290,8 @@ impl Directory {
 
     /// Returns when the store has answered once.
     pub(crate) async fn first_look(&self) {
-        while self.roster().store == StoreUsers::NotYet {
-            tokio::time::sleep(FIRST_LOOK_PAUSE).await;
-            self.look().await;
-        }
+        // Its sender lives as long as this.
+        let _ = self.has_answered.subscribe().wait_for(|has_answered| *has_answered).await;
     }
 
     /// Looks at the store now.
@@ -315,7 +314,10 @@ impl Directory {
         match read {
             Ok(listed) => {
                 if let Some((revision, users)) = listed {
-                    known.of_store = users;
+                    // Those that are the same stay where they are: the next roster is then compared by address.
+                    if known.of_store != users {
+                        known.of_store = users;
+                    }
                     known.listed = Some((began, revision));
                 }
                 known.looked_at = Some(began);
