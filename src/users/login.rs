@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use sha2::{Digest, Sha256};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 use zeroize::Zeroizing;
@@ -30,8 +31,8 @@ impl Directory {
     /// Who has this name and this password or token. Wrong ones take as long whatever is wrong with them, and the first one
     /// that is right as long as they do.
     pub(crate) async fn log_in(
-        &self,
-        throttle: &Throttle,
+        self: &Arc<Self>,
+        throttle: &Arc<Throttle>,
         from: Option<IpAddr>,
         name: &[u8],
         given: &[u8],
@@ -53,11 +54,22 @@ impl Directory {
                 }
                 match self.known_login(name, given) {
                     Some(login) => Some(login),
-                    None => self.slow_login(name, given, permit).await,
+                    None => return self.slow_login(throttle, from, (name, given), permit).await,
                 }
             }
         };
         throttle.attempt(from, name, Instant::now(), || login)
+    }
+
+    /// Who has this token. Nobody guesses one, so there is no wait after a wrong one, and the first one costs no more than the next.
+    pub(crate) fn log_in_by_token(&self, given: &[u8]) -> Verdict<Login> {
+        let roster = self.roster();
+        let sha256 = Sha256::digest(given).into();
+        match roster.with_token(&sha256) {
+            Some(login) => Verdict::Right(login.clone()),
+            None if roster.store != StoreUsers::Known => Verdict::Unsure,
+            None => Verdict::Wrong,
+        }
     }
 
     /// Whether a user of the store has this name, or may have it.
@@ -81,32 +93,40 @@ impl Directory {
         Some(Login { user, by })
     }
 
+    /// Runs to its end, whoever has gone meanwhile: each try counts.
     async fn slow_login(
-        &self,
-        name: &[u8],
-        given: &[u8],
+        self: &Arc<Self>,
+        throttle: &Arc<Throttle>,
+        from: Option<IpAddr>,
+        (name, given): (&[u8], &[u8]),
         permit: Option<OwnedSemaphorePermit>,
-    ) -> Option<Login> {
+    ) -> Verdict<Login> {
+        let (directory, throttle) = (self.clone(), throttle.clone());
+        let (name, given) = (name.to_vec(), Zeroizing::new(given.to_vec()));
+        let tried = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            let login = directory.hashed_login(&name, &given);
+            throttle.attempt(from, &name, Instant::now(), || login)
+        });
+        // It panicked: nobody knows.
+        tried.await.unwrap_or(Verdict::Unsure)
+    }
+
+    /// Takes as long, whoever has the name.
+    fn hashed_login(&self, name: &[u8], given: &[u8]) -> Option<Login> {
         let user = self.user(name);
         let hash = user.iter().flat_map(|user| &user.secrets).find_map(|secret| match secret {
-            Secret::Hash(hash) => Some((By(secret.mark()), hash.clone())),
+            Secret::Hash(hash) => Some((By(secret.mark()), hash)),
             Secret::Plain(_) | Secret::Token(_) => None,
         });
-        let (password, cost) = (Zeroizing::new(given.to_vec()), self.cost);
         let Some((by, hash)) = hash else {
-            let wasted = tokio::task::spawn_blocking(move || {
-                let _permit = permit;
-                secret::waste(&password, cost);
-            });
-            let _ = wasted.await;
+            secret::waste(given, self.cost);
             return None;
         };
-        let checked = tokio::task::spawn_blocking(move || {
-            let _permit = permit;
-            secret::is_right(&hash, &password).then_some(hash)
-        });
-        let hash = checked.await.ok().flatten()?;
-        self.proven.note(&hash, given);
-        Some(Login { user: user?, by })
+        if !secret::is_right(hash, given) {
+            return None;
+        }
+        self.proven.note(hash, given);
+        Some(Login { user: user.clone()?, by })
     }
 }

@@ -15,7 +15,6 @@ use crate::admin::console::protocol::wire::Wire;
 use crate::admin::console::{CONNECTIONS_MAX, LOGIN_TIMEOUT, shim};
 use crate::admin::desk::Desk;
 use crate::mysql::error::Refusal;
-use crate::users::throttle::Throttle;
 
 /// Connections to the console are numbered from here on, and the proxy's sessions from 1. At Ctrl-C
 /// a client sends KILL QUERY with its own number, which must not hit an application's session.
@@ -24,7 +23,7 @@ const CONNECTION_ID_MIN: u32 = 0x8000_0000;
 /// Serves the console for as long as it is polled; connections end with it. `tls` is asked at each
 /// login, so that a reload's certificates are used.
 pub async fn serve(listener: Listener, desk: Arc<dyn Desk>, tls: impl Fn() -> Tls + Send + Sync) {
-    let authenticator = Arc::new(Authenticator { users: desk.users(), desk, throttle: Throttle::default() });
+    let authenticator = Arc::new(Authenticator { users: desk.users(), desk, throttle: Arc::default() });
     let seats = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let lobby = Lobby::new(CONNECTIONS_MAX);
     let ids = AtomicU32::new(CONNECTION_ID_MIN);

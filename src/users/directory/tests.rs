@@ -136,7 +136,7 @@ async fn a_change_that_is_asked_for_again_is_told() {
         store.set_away(false);
         first.look().await;
         third.look().await;
-        let login = third.log_in(&Throttle::default(), None, b"app", text.as_bytes()).await;
+        let login = third.log_in(&Arc::new(Throttle::default()), None, b"app", text.as_bytes()).await;
         assert!(matches!(login, Verdict::Right(_)));
     }
 }
@@ -212,7 +212,8 @@ async fn logins() {
     here.change(&create("other")).await.unwrap();
     let is_right = async |name: &str, given: &str| {
         // A throttle of its own: what was wrong before does not count.
-        let verdict = here.log_in(&Throttle::default(), None, name.as_bytes(), given.as_bytes()).await;
+        let verdict =
+            here.log_in(&Arc::new(Throttle::default()), None, name.as_bytes(), given.as_bytes()).await;
         match verdict {
             Verdict::Right(login) => login.user.name == name,
             Verdict::Wrong => false,
@@ -239,7 +240,9 @@ async fn logins() {
     // What the store has is no password.
     let json = String::from_utf8(store.load(&Key::user("app")).await.unwrap().unwrap().value).unwrap();
     assert!(!json.contains("s3cret") && !json.contains(text.as_str()), "{json}");
-    let Verdict::Right(login) = here.log_in(&Throttle::default(), None, b"app", text.as_bytes()).await else {
+    let Verdict::Right(login) =
+        here.log_in(&Arc::new(Throttle::default()), None, b"app", text.as_bytes()).await
+    else {
         panic!("no login")
     };
     here.change(&change("app", What::Password("another".to_owned().into()))).await.unwrap();
@@ -248,7 +251,7 @@ async fn logins() {
     here.change(&change("app", What::DropToken { id: token.id() })).await.unwrap();
     assert!(login.as_of(&here.roster()).is_none() && !is_right("app", &text).await);
     // A proxy that has not read the store yet cannot say that a password is wrong.
-    let unsure = late.log_in(&Throttle::default(), None, b"app", b"another").await;
+    let unsure = late.log_in(&Arc::new(Throttle::default()), None, b"app", b"another").await;
     assert!(matches!(unsure, Verdict::Unsure));
 }
 
@@ -263,7 +266,7 @@ fn hashes_of_logins_that_are_given_up_are_made_one_at_a_time() {
             // The one thread that could make it is kept busy.
             let (go, wait) = std::sync::mpsc::channel::<()>();
             let busy = tokio::task::spawn_blocking(move || wait.recv());
-            let throttle = Throttle::default();
+            let throttle = Arc::new(Throttle::default());
             let mut given_up = Box::pin(here.log_in(&throttle, None, name.as_bytes(), b"wrong"));
             assert!(is_pending(given_up.as_mut()).await, "{name}");
             drop(given_up);
@@ -271,6 +274,8 @@ fn hashes_of_logins_that_are_given_up_are_made_one_at_a_time() {
             drop(go);
             let _ = busy.await;
             drop(here.hashing().await);
+            // It was a try like any other.
+            assert!(throttle.wait(None, name.as_bytes(), tokio::time::Instant::now()).is_some(), "{name}");
         }
     });
 }
@@ -289,7 +294,7 @@ async fn a_token_ends_at_its_time() {
     let expires = SystemTime::UNIX_EPOCH + Duration::from_hours(24 * 365 * 200);
     let made = here.change(&change("app", What::Token { expires: Some(expires) })).await;
     let Ok(Changed::Token { text, .. }) = made else { panic!("no token") };
-    let throttle = Throttle::default();
+    let throttle = Arc::new(Throttle::default());
     let Verdict::Right(login) = here.log_in(&throttle, None, b"app", text.as_bytes()).await else {
         panic!("no login")
     };

@@ -60,7 +60,7 @@ pub struct Tls {
 pub(crate) struct Authenticator {
     pub(crate) desk: Arc<dyn Desk>,
     pub(crate) users: Arc<Directory>,
-    pub(crate) throttle: Throttle,
+    pub(crate) throttle: Arc<Throttle>,
 }
 
 pub(crate) struct LoggedIn {
