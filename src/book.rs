@@ -44,6 +44,7 @@ pub const PAGES: &[Page] = pages![
     "inserts"
     "draws"
     "redis"
+    "http"
     "refused"
     "differences"
     "native"

@@ -11,7 +11,7 @@ Usage: tests/fuzz.sh [SECONDS [TARGET...]]
        tests/fuzz.sh --pack TARGET [FOLDER...]
 
 Builds the fuzz targets and runs each for SECONDS (60): lexer, insert_shape, splice, prepared, packets, frames, handshake,
-responses, commands, console, resp, digest, query_log, or those that are named (draws by its name alone).
+responses, commands, console, resp, api, digest, query_log, or those that are named (draws by its name alone).
 Installs cargo-fuzz where it is missing. An input that fails is printed as a line for fuzz/seeds, and kept in
 fuzz/target/artifacts. What a run finds of new ways through the code stays in fuzz/target/corpus, for the next one.
 Ends with "N passed, N failed, N skipped", a target each, and with 1 if anything failed.
@@ -22,7 +22,7 @@ TEXT
 }
 
 CARGO_FUZZ_VERSION=0.13.2
-ALL=(lexer insert_shape splice prepared packets frames handshake responses commands console resp digest query_log)
+ALL=(lexer insert_shape splice prepared packets frames handshake responses commands console resp api digest query_log)
 # It still finds texts that are no statements and become some: by name alone.
 BY_NAME=(draws)
 # A statement of a few lines, or a few packets; longer inputs go no other ways.
@@ -66,6 +66,7 @@ dictionary() { # TARGET
     case $1 in
         packets | frames | handshake | responses) echo dictionaries/wire.dict ;;
         console) echo dictionaries/console.dict ;;
+        api) echo dictionaries/api.dict ;;
         resp) echo dictionaries/resp.dict ;;
         query_log) echo dictionaries/log.dict ;;
         *) echo dictionaries/sql.dict ;;

@@ -1,11 +1,13 @@
 //! What the fuzz targets of `fuzz_targets/` check. A target's `check` panics where something is wrong.
 
 pub mod answers;
+pub mod api;
 pub mod bench;
 pub mod binary;
 pub mod commands;
 pub mod console;
 pub mod digest;
+mod doors;
 pub mod draws;
 pub mod frames;
 pub mod gap;

@@ -238,8 +238,12 @@ const LIMIT: Label = Label {
     ]),
 };
 
-const DOOR: Label =
-    Label { name: "door", values: Values::Names("a door: `resp`, the Redis protocol (`resp.address`)") };
+const DOOR: Label = Label {
+    name: "door",
+    values: Values::Names(
+        "a door: `resp`, the Redis protocol (`resp.address`), or `api`, HTTP (`api.address`)",
+    ),
+};
 
 const DOOR_OUTCOME: Label = Label {
     name: "outcome",

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::keys::{self, ConfigFile};
 use super::secret::{self, OTHERS_MODE};
-use super::{Account, Config, LogSettings, RespSettings, RewriteSettings, RulesSettings, StoreSettings};
+use super::{Account, Config, DoorSettings, LogSettings, RewriteSettings, RulesSettings, StoreSettings};
 use crate::address::Address;
 use crate::admin::http::HttpSettings;
 use crate::proxy::connect::tls::{self, TlsError};
@@ -32,7 +32,8 @@ pub(super) fn config(
     let proxy = act.proxy();
     let store = act.store();
     let admin = act.admin();
-    let resp = act.resp();
+    let resp = act.door(TlsDoor::Redis, &keys.resp.address, &keys.resp.tls);
+    let api = act.door(TlsDoor::Api, &keys.api.address, &keys.api.tls);
     Some(Config {
         proxy: proxy?,
         control,
@@ -43,6 +44,7 @@ pub(super) fn config(
         admin,
         users_stale_max: keys.users.stale_max.0,
         resp,
+        api,
         log: LogSettings {
             level: keys.log.level,
             format: keys.log.format,
@@ -155,12 +157,11 @@ impl Act<'_> {
         }
     }
 
-    fn resp(&mut self) -> RespSettings {
-        let keys = &self.source.keys;
-        let tls = self.listen_tls(TlsDoor::Redis, &keys.resp.tls);
+    fn door(&mut self, door: TlsDoor, address: &OrOff, tls: &keys::ListenTls) -> DoorSettings {
+        let tls = self.listen_tls(door, tls);
         self.tls_faults(tls::faults_of_door(&tls));
-        let OrOff::At(address) = &keys.resp.address else { return RespSettings { address: None, tls } };
-        RespSettings { address: Some(self.address(address)), tls }
+        let OrOff::At(address) = address else { return DoorSettings { address: None, tls } };
+        DoorSettings { address: Some(self.address(address)), tls }
     }
 
     fn rsa_key(&mut self) -> Option<RsaKey> {

@@ -28,6 +28,7 @@ pub struct ConfigFile {
     pub users: Users,
     pub http: Http,
     pub resp: Resp,
+    pub api: Api,
     pub log: Log,
 }
 
@@ -418,6 +419,22 @@ pub struct Resp {
 impl Default for Resp {
     fn default() -> Self {
         Resp { address: OrOff::Off, tls: ListenTls::default() }
+    }
+}
+
+/// The HTTP API: a port where programs draw ids by HTTP.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Api {
+    /// "host:port", "unix:/path" or "off". Clients log in as one of admin.users or as a user of the store.
+    #[schemars(example = &"127.0.0.1:3310")]
+    pub address: OrOff,
+    pub tls: ListenTls,
+}
+
+impl Default for Api {
+    fn default() -> Self {
+        Api { address: OrOff::Off, tls: ListenTls::default() }
     }
 }
 

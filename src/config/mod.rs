@@ -42,7 +42,10 @@ pub struct Config {
     pub admin: AdminSettings,
     /// How long known users of the store stay while it does not answer.
     pub users_stale_max: Duration,
-    pub resp: RespSettings,
+    /// The Redis protocol.
+    pub resp: DoorSettings,
+    /// The HTTP API.
+    pub api: DoorSettings,
     pub log: LogSettings,
 }
 
@@ -126,9 +129,9 @@ impl AdminSettings {
     pub const PORT: u16 = 3308;
 }
 
-/// The Redis protocol.
+/// Where ids are given without an INSERT.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RespSettings {
+pub struct DoorSettings {
     /// `None`: off.
     pub address: Option<Address>,
     pub tls: ListenTls,
@@ -190,7 +193,9 @@ pub fn load(path: &Path, environment: &Environment) -> Result<Loaded, LoadError>
     let mark = Mark::of(&folder);
     let rules = match rules_of(&source, &folder) {
         Ok((rules, warnings)) => {
-            let is_door_open = config.as_ref().is_some_and(|config| config.resp.address.is_some());
+            let is_door_open = config
+                .as_ref()
+                .is_some_and(|config| config.resp.address.is_some() || config.api.address.is_some());
             findings
                 .extend(warnings.into_iter().filter(|found| !(is_door_open && rules::is_of_unused(found))));
             let has_control = source.keys.backend.control.is_some();

@@ -25,7 +25,7 @@ impl Effect {
 }
 
 /// Keys of [`Effect::Restart`]; `*`: all that begin so, but for those that [`ACTS`] names.
-const WAITS: [&str; 15] = [
+const WAITS: [&str; 16] = [
     "listen.address",
     "listen.proxy_protocol",
     "listen.proxy_protocol_from",
@@ -41,6 +41,7 @@ const WAITS: [&str; 15] = [
     "admin.address",
     "http.address",
     "resp.address",
+    "api.address",
 ];
 const ACTS: [&str; 1] = ["store.deadline"];
 /// Keys of [`Effect::Reload`]. Sessions share what these say, or do not look at it: the others are in `Shared`, which a session
@@ -106,6 +107,7 @@ pub fn reloaded(old: &Config, new: Config) -> (Config, Vec<&'static str>) {
     acting.http.clone_from(&old.http);
     keep!("admin.address", admin.address);
     keep!("resp.address", resp.address);
+    keep!("api.address", api.address);
     acting.admin.is_written = old.admin.is_written;
     keep!("log.format", log.format);
     (acting, waiting)
@@ -151,6 +153,8 @@ mod tests {
             ("rewrite.verify", Effect::NewConnections),
             ("resp.address", Effect::Restart),
             ("resp.tls.cert", Effect::NewConnections),
+            ("api.address", Effect::Restart),
+            ("api.tls.mode", Effect::NewConnections),
             ("log.level", Effect::Reload),
             ("log.format", Effect::Restart),
         ] {

@@ -21,6 +21,9 @@ pub(crate) const IDS_MAX: u64 = 10_000_000;
 /// names each of them.
 const RUNS_MAX: u64 = 10_000;
 
+/// So many ids of several runs are at most in one list.
+const LIST_MAX: u64 = 10_000;
+
 /// Of what a client wrote, in an error.
 const NAME_CHARS_MAX: usize = 128;
 
@@ -65,6 +68,8 @@ pub(crate) enum Shape {
     OneRun,
     /// In several runs, where the generator has them so.
     Runs,
+    /// The same, and the answer names each id of them.
+    List,
 }
 
 impl Shape {
@@ -74,6 +79,7 @@ impl Shape {
         Some(match self {
             Shape::OneRun => of_run,
             Shape::Runs => of_run.saturating_mul(RUNS_MAX),
+            Shape::List => of_run.max(LIST_MAX),
         })
     }
 }
@@ -163,12 +169,12 @@ impl IdDesk {
         shape: Shape,
     ) -> Result<(GeneratorName, IdBlock), Denied> {
         let grant = caller.needs(Right::Take, name)?;
-        let spec = self.spec(name)?;
+        let spec = self.spec(caller, name)?;
         if let Some(most) = shape.most(spec.kind.spacing()).filter(|most| n.get() > *most) {
             let generator = name.to_owned();
             return Err(match shape {
                 Shape::OneRun => Denied::OneRun { generator, most },
-                Shape::Runs => Denied::Runs { generator, most },
+                Shape::Runs | Shape::List => Denied::Runs { generator, most },
             });
         }
         if !self.tables.acts(&spec.name) {
@@ -177,7 +183,7 @@ impl IdDesk {
         let user = &caller.login.user;
         let charge = self.users.charge(user, grant, (name, n.get())).map_err(Denied::OverQuota)?;
         let taken = self.tables.take_for_door(name, n, (self.deadline)()).await.map_err(Denied::NoIds)?;
-        let block = taken.ok_or_else(|| self.unknown(name))?;
+        let block = taken.ok_or_else(|| self.unknown(caller, name))?;
         // Meanwhile the right may have gone: then the ids are a gap.
         let now = caller.login.as_of(&self.users.roster());
         if now.is_none_or(|login| login.user.grant(Right::Take, name).is_none()) {
@@ -220,15 +226,16 @@ impl IdDesk {
         denied
     }
 
-    fn spec(&self, name: &str) -> Result<GeneratorSpec, Denied> {
-        self.tables.generator_named(name).ok_or_else(|| self.unknown(name))
+    fn spec(&self, caller: &Caller, name: &str) -> Result<GeneratorSpec, Denied> {
+        self.tables.generator_named(name).ok_or_else(|| self.unknown(caller, name))
     }
 
-    fn unknown(&self, name: &str) -> Denied {
-        let rules = self.tables.rules();
+    fn unknown(&self, caller: &Caller, name: &str) -> Denied {
+        let (rules, user) = (self.tables.rules(), &caller.login.user);
         // Of very many it would take too long.
         let names = rules.generators().take(COMPARED_MAX).map(|spec| spec.name.to_string());
-        let names: Vec<_> = names.collect();
+        let names: Vec<_> =
+            names.filter(|name| user.may(Right::Take, name) || user.may(Right::Read, name)).collect();
         let near = nearest(name, names.iter().map(String::as_str));
         let near = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
         Denied::Unknown { generator: shortened(name), near }
@@ -247,6 +254,12 @@ impl IdDesk {
         Ok(self.tables.generator_named(generator).is_some())
     }
 
+    /// One that the caller may look at.
+    pub(crate) fn generator(&self, caller: &Caller, generator: &str) -> Result<GeneratorSpec, Denied> {
+        caller.needs(Right::Read, generator)?;
+        self.spec(caller, generator)
+    }
+
     /// The highest id of the generator that this proxy has given away at a door. `None`: none yet, or there is no such generator.
     pub(crate) fn last(&self, caller: &Caller, generator: &str) -> Result<Option<u64>, Denied> {
         caller.needs(Right::Read, generator)?;
@@ -256,8 +269,7 @@ impl IdDesk {
 
     /// The fields of an id of a timestamp generator.
     pub(crate) fn decode(&self, caller: &Caller, generator: &str, id: &[u8]) -> Result<Parts, Denied> {
-        caller.needs(Right::Read, generator)?;
-        let spec = self.spec(generator)?;
+        let spec = self.generator(caller, generator)?;
         let number = std::str::from_utf8(id).ok().filter(|id| id.bytes().all(|byte| byte.is_ascii_digit()));
         let Some(id) = number.and_then(|id| id.parse::<u64>().ok()) else {
             let id = shortened(&String::from_utf8_lossy(id));

@@ -4,10 +4,13 @@
 //! there are for one request, where they come from, and counts and notes what it gave. So all doors give ids by the same rules, and from
 //! the generators that INSERTs get theirs from (docs/design/doors.md).
 
+pub mod api;
 mod desk;
+mod entry;
 mod meter;
 pub mod resp;
 
 pub use desk::IdDesk;
+pub use entry::{Door, Protocol, Terms};
 pub use meter::DoorMeter;
 pub(crate) use meter::Seat;

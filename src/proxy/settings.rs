@@ -143,6 +143,8 @@ pub enum TlsDoor {
     Mysql,
     /// `resp.tls`
     Redis,
+    /// `api.tls`
+    Api,
 }
 
 impl TlsDoor {
@@ -151,6 +153,7 @@ impl TlsDoor {
         match self {
             TlsDoor::Mysql => ["listen.tls.cert", "listen.tls.key"],
             TlsDoor::Redis => ["resp.tls.cert", "resp.tls.key"],
+            TlsDoor::Api => ["api.tls.cert", "api.tls.key"],
         }
     }
 
@@ -158,6 +161,7 @@ impl TlsDoor {
         match self {
             TlsDoor::Mysql => "listen.tls.ca",
             TlsDoor::Redis => "resp.tls.ca",
+            TlsDoor::Api => "api.tls.ca",
         }
     }
 
@@ -165,6 +169,7 @@ impl TlsDoor {
         match self {
             TlsDoor::Mysql => "listen.tls",
             TlsDoor::Redis => "resp.tls",
+            TlsDoor::Api => "api.tls",
         }
     }
 }

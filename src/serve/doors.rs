@@ -1,4 +1,4 @@
-//! The doors of a process that serves: ids for clients of the Redis protocol.
+//! The doors of a process that serves: ids for clients of the Redis protocol and of the HTTP API.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,120 +9,189 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+use crate::address::Address;
 use crate::address::listener::{ListenError, Listener};
-use crate::config::RespSettings;
-use crate::doors::resp::{Door, Terms};
-use crate::doors::{DoorMeter, IdDesk};
+use crate::config::{Config, DoorSettings};
+use crate::doors::api::Api;
+use crate::doors::resp::Redis;
+use crate::doors::{Door, DoorMeter, IdDesk, Protocol, Terms};
 use crate::proxy::connect::tls::{ClientSide, TlsError};
 use crate::proxy::session::Shared;
 use crate::serve::socket::{Names, Socket};
 use crate::users::Directory;
 
-const NAMES: Names = Names {
-    what: "the Redis protocol cannot listen on",
-    without: "until then there is no Redis protocol",
-    remedies: [
-        "stop the program that listens there, or set another resp.address",
-        "resp.address needs a port or a folder that this user may use",
-        "correct resp.address",
-    ],
-};
+/// One of each, in the order of [`NAMES`].
+pub(super) type PerDoor<T> = [T; 2];
 
-/// `inherited`: from the process that hands over.
-pub(super) async fn bind_socket(
-    settings: &RespSettings,
-    inherited: Option<Listener>,
-    takes_over: bool,
-) -> Result<Socket, ListenError> {
-    match inherited {
-        Some(listener) => Ok(Socket::Bound(listener)),
-        None => Socket::bind(&NAMES, settings.address.as_ref(), true, takes_over).await,
-    }
+/// Towards new clients of each; a reload replaces it.
+pub(super) type DoorTls = Arc<ArcSwap<PerDoor<ClientSide>>>;
+
+/// In metrics and audit lines.
+pub(super) const NAMES: PerDoor<&str> = [RESP, API];
+
+const RESP: &str = "resp";
+const API: &str = "api";
+
+static SOCKETS: PerDoor<Names> = [
+    Names {
+        what: "the Redis protocol cannot listen on",
+        without: "until then there is no Redis protocol",
+        remedies: [
+            "stop the program that listens there, or set another resp.address",
+            "resp.address needs a port or a folder that this user may use",
+            "correct resp.address",
+        ],
+    },
+    Names {
+        what: "the HTTP API cannot listen on",
+        without: "until then there is no HTTP API",
+        remedies: [
+            "stop the program that listens there, or set another api.address",
+            "api.address needs a port or a folder that this user may use",
+            "correct api.address",
+        ],
+    },
+];
+
+pub(super) fn settings(config: &Config) -> PerDoor<&DoorSettings> {
+    [&config.resp, &config.api]
 }
 
-/// TLS towards clients of Redis. Where the door is off, no file is read or made for it.
-pub(super) fn tls(settings: &RespSettings, state_path: &Path) -> Result<ClientSide, TlsError> {
-    match settings.address {
+pub(super) fn addresses(config: &Config) -> PerDoor<Option<&Address>> {
+    settings(config).map(|door| door.address.as_ref())
+}
+
+/// `inherited`: from the process that hands over.
+pub(super) async fn bind_sockets(
+    config: &Config,
+    inherited: PerDoor<Option<Listener>>,
+    takes_over: bool,
+) -> Result<PerDoor<Socket>, ListenError> {
+    let bind = async |names, address, inherited| match inherited {
+        Some(listener) => Ok(Socket::Bound(listener)),
+        None => Socket::bind(names, address, true, takes_over).await,
+    };
+    let ([resp, api], [resp_at, api_at], [resp_socket, api_socket]) =
+        (&SOCKETS, addresses(config), inherited);
+    Ok([bind(resp, resp_at, resp_socket).await?, bind(api, api_at, api_socket).await?])
+}
+
+/// TLS towards the clients of each door. Where a door is off, no file is read or made for it.
+pub(super) fn tls(config: &Config) -> Result<PerDoor<ClientSide>, TlsError> {
+    let of = |settings: &DoorSettings, state_path: &Path| match settings.address {
         Some(_) => ClientSide::new(&settings.tls, state_path),
         None => Ok(ClientSide::Disabled),
-    }
+    };
+    let ([resp, api], state_path) = (settings(config), &config.proxy.state_path);
+    Ok([of(resp, state_path)?, of(api, state_path)?])
 }
 
 /// What the doors of this process stand on.
 pub(super) struct Doors {
     pub(super) shared: Arc<ArcSwap<Shared>>,
     pub(super) users: Arc<Directory>,
-    pub(super) tls: Arc<ArcSwap<ClientSide>>,
-    pub(super) meter: Arc<DoorMeter>,
+    pub(super) tls: DoorTls,
+    pub(super) meters: PerDoor<Arc<DoorMeter>>,
     pub(super) proxy: String,
 }
 
-/// A door that is open, or will be.
-pub(super) struct OpenDoor {
+/// Doors that are open, or will be.
+pub(super) struct OpenDoors(PerDoor<OpenDoor>);
+
+struct OpenDoor {
     listener: watch::Receiver<Option<Arc<Listener>>>,
     close: oneshot::Sender<()>,
     serving: JoinHandle<()>,
 }
 
-impl OpenDoor {
-    pub(super) fn open(socket: Socket, doors: Doors) -> OpenDoor {
-        let (listens, listener) = watch::channel(None);
-        let (close, closing) = oneshot::channel();
-        let serving = tokio::spawn(serve(socket, doors, listens, closing));
-        OpenDoor { listener, close, serving }
+impl Doors {
+    pub(super) fn open(&self, sockets: PerDoor<Socket>) -> OpenDoors {
+        let [resp, api] = sockets;
+        let ([resp_meter, api_meter], [resp_says, api_says]) = (&self.meters, &SOCKETS);
+        let redis = Redis::new(self.desk(RESP, resp_meter), &self.proxy);
+        let http = Api::new(self.desk(API, api_meter));
+        let resp = open((resp, resp_says), redis, self.terms(|[resp, _]| resp));
+        OpenDoors([resp, open((api, api_says), http, self.terms(|[_, api]| api))])
     }
 
-    /// Its socket, if there is one.
-    pub(super) fn listener(&self) -> Option<Arc<Listener>> {
-        self.listener.borrow().clone()
+    fn desk(&self, door: &'static str, meter: &Arc<DoorMeter>) -> IdDesk {
+        let shared = self.shared.clone();
+        IdDesk {
+            door,
+            tables: shared.load().tables.clone(),
+            users: self.users.clone(),
+            audit: shared.load().audit.clone(),
+            deadline: Box::new(move || shared.load().id_deadline),
+            meter: meter.clone(),
+        }
     }
 
-    /// Accepts no more clients, and ends with those that there are as soon as what they sent is answered, or after `limit`.
-    pub(super) async fn close(mut self, limit: Duration) {
-        let _ = self.close.send(());
-        if timeout(limit, &mut self.serving).await.is_err() {
-            self.serving.abort();
+    fn terms(
+        &self,
+        of_door: fn(&PerDoor<ClientSide>) -> &ClientSide,
+    ) -> impl Fn() -> Terms + Send + Sync + 'static {
+        let (tls, shared) = (self.tls.clone(), self.shared.clone());
+        move || {
+            let (tls, limits) = (tls.load(), shared.load().login.settings.limits.clone());
+            let tls = of_door(&tls);
+            Terms {
+                acceptor: tls.acceptor().cloned(),
+                needs_tls: tls.is_required(),
+                connections_max: limits.connections_max,
+                login_timeout: limits.handshake_timeout,
+                idle_timeout: limits.idle_timeout,
+                write_timeout: limits.write_timeout,
+            }
         }
     }
 }
 
-async fn serve(
-    socket: Socket,
-    doors: Doors,
+impl OpenDoors {
+    /// Their sockets, where there are any.
+    pub(super) fn listeners(&self) -> PerDoor<Option<Arc<Listener>>> {
+        self.0.each_ref().map(|door| door.listener.borrow().clone())
+    }
+
+    /// They accept no more clients, and end with those that there are as soon as what they sent is answered, or after `limit`.
+    pub(super) async fn close(self, limit: Duration) {
+        let closing = self.0.map(|door| async move {
+            let OpenDoor { close, mut serving, .. } = door;
+            let _ = close.send(());
+            if timeout(limit, &mut serving).await.is_err() {
+                serving.abort();
+            }
+        });
+        let [resp, api] = closing;
+        tokio::join!(resp, api);
+    }
+}
+
+fn open<P: Protocol>(
+    socket: (Socket, &'static Names),
+    protocol: P,
+    terms: impl Fn() -> Terms + Send + Sync + 'static,
+) -> OpenDoor {
+    let (listens, listener) = watch::channel(None);
+    let (close, closing) = oneshot::channel();
+    let serving = tokio::spawn(serve(socket, Door::new(protocol, terms), listens, closing));
+    OpenDoor { listener, close, serving }
+}
+
+async fn serve<P: Protocol>(
+    (socket, names): (Socket, &'static Names),
+    mut door: Door<P>,
     listens: watch::Sender<Option<Arc<Listener>>>,
     mut closing: oneshot::Receiver<()>,
 ) {
     let listener = tokio::select! {
-        listener = socket.listener(&NAMES) => listener,
+        listener = socket.listener(names) => listener,
         _ = &mut closing => None,
     };
     let Some(listener) = listener.map(Arc::new) else { return };
     listener.adopt();
     listens.send_replace(Some(listener.clone()));
     // Not in the words that tell where the proxy listens, which scripts look for.
-    tracing::info!("the Redis protocol is at {}", listener.address());
-    let Doors { shared, users, tls, meter, proxy } = doors;
-    let (of_terms, audit) = (shared.clone(), shared.load().audit.clone());
-    let desk = IdDesk {
-        door: "resp",
-        tables: shared.load().tables.clone(),
-        users,
-        deadline: Box::new(move || shared.load().id_deadline),
-        audit,
-        meter,
-    };
-    let terms = move || {
-        let (tls, limits) = (tls.load(), of_terms.load().login.settings.limits.clone());
-        Terms {
-            acceptor: tls.acceptor().cloned(),
-            needs_tls: tls.is_required(),
-            connections_max: limits.connections_max,
-            login_timeout: limits.handshake_timeout,
-            idle_timeout: limits.idle_timeout,
-            write_timeout: limits.write_timeout,
-        }
-    };
-    let mut door = Door::new(desk, &proxy, terms);
+    tracing::info!("{} is at {}", P::NAME, listener.address());
     tokio::select! {
         never = door.accept(&listener) => match never {},
         _ = closing => {}

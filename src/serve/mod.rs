@@ -40,16 +40,15 @@ use crate::config::{Config, StoreKind};
 use crate::opened;
 use crate::proxy::connect::login::LoginContext;
 use crate::proxy::connect::socket_users::SocketUsers;
-use crate::proxy::connect::tls::ClientSide;
 use crate::proxy::listener::{self, Server};
 use crate::proxy::session::Shared;
 use crate::proxy::settings::Verify;
 use crate::proxy::verifier::Verifier;
 use crate::rules::{Mark, RuleSet};
 use crate::schema::Schema;
-use crate::serve::doors::{Doors, OpenDoor};
+use crate::serve::doors::{DoorTls, Doors, PerDoor};
 use crate::serve::log::SetLogLevel;
-use crate::serve::operator::{OfDoors, Parts, ProxyDesk};
+use crate::serve::operator::{Parts, ProxyDesk};
 use crate::serve::reload::Reloader;
 use crate::serve::socket::Socket;
 use crate::store::Store;
@@ -81,8 +80,8 @@ pub struct Opened {
     store: Arc<GateStore>,
     draining: watch::Sender<bool>,
     console: Socket,
-    door: Socket,
-    resp_tls: Arc<ArcSwap<ClientSide>>,
+    doors: PerDoor<Socket>,
+    door_tls: DoorTls,
     http: Option<Listening>,
     incumbent: Incumbent,
     hangup: Signal,
@@ -139,16 +138,13 @@ impl Opened {
             None => None,
         };
         login.primary = schema.as_ref().map(|schema| schema.primary().clone()).unwrap_or_default();
-        let resp_tls = doors::tls(&config.resp, &settings.state_path)?;
-        let place = if start.takes_over {
-            takeover::ask(settings, config.resp.address.as_ref()).await?
-        } else {
-            None
-        };
+        let door_tls = doors::tls(&config)?;
+        let place =
+            if start.takes_over { takeover::ask(settings, doors::addresses(&config)).await? } else { None };
         let takes_over = place.is_some();
-        let (handover, door) = match place {
-            Some(Place { handover, listener, door }) => (Some((handover, listener)), door),
-            None => (None, None),
+        let (handover, inherited) = match place {
+            Some(Place { handover, listener, doors }) => (Some((handover, listener)), doors),
+            None => (None, PerDoor::default()),
         };
         let store = takeover::open_store(&config, takes_over).await?;
         let meter = Arc::new(StoreMeter::default());
@@ -157,7 +153,7 @@ impl Opened {
             Arc::new(tables(&config, schema.clone(), Arc::clone(&metered), rules, start.trusts_clock).await?);
         background::watch(&tables, &*store);
         let console = console::bind_socket(&config.admin, takes_over).await?;
-        let door = doors::bind_socket(&config.resp, door, takes_over).await?;
+        let doors = doors::bind_sockets(&config, inherited, takes_over).await?;
         let (draining, drain) = watch::channel(false);
         login.socket_users = SocketUsers::watch(&settings.backend.addresses, schema.clone()).await;
         let (id_deadline, verify) = (config.store.deadline, config.rewrite.verify);
@@ -171,10 +167,9 @@ impl Opened {
         let incumbent = Incumbent::new(&config, tables.clone(), store.clone());
         let acting = (config.clone(), written, mark);
         let config_path = start.config_path.clone();
-        let resp_tls = Arc::new(ArcSwap::from_pointee(resp_tls));
-        let acts = (shared.clone(), resp_tls.clone(), users.clone());
+        let door_tls = Arc::new(ArcSwap::from_pointee(door_tls));
+        let acts = (shared.clone(), door_tls.clone(), users.clone());
         let reloader = Arc::new(Reloader::new(start.config_path, acting, acts, set_log_level));
-        let doors = OfDoors::default();
         let parts = Parts {
             config,
             shared,
@@ -183,12 +178,12 @@ impl Opened {
             store: metered,
             users,
             meter,
-            doors,
+            doors: PerDoor::default(),
             reloader,
             draining: drain,
         };
         let opened =
-            Opened { parts, config_path, store, draining, console, door, resp_tls, http, incumbent, hangup };
+            Opened { parts, config_path, store, draining, console, doors, door_tls, http, incumbent, hangup };
         Ok((opened, handover))
     }
 }
@@ -201,20 +196,20 @@ pub async fn run(
     mut stop: impl AsyncFnMut() -> &'static str,
     hurry: impl Future<Output = ()>,
 ) {
-    let Opened { parts, config_path, store, draining, console, door, resp_tls, http, mut incumbent, hangup } =
+    let Opened { parts, config_path, store, draining, console, doors, door_tls, http, mut incumbent, hangup } =
         opened;
     let (shared, tables, reloader) = (parts.shared.clone(), parts.tables.clone(), parts.reloader.clone());
     let mut reloads = JoinSet::new();
     reloads.spawn(reload_at(hangup, reloader.clone(), listener.address()));
     reloads.spawn(rules_watch::watch_rules(reloader.clone()));
-    let doors = Doors {
+    let stand_on = Doors {
         shared: shared.clone(),
         users: parts.users.clone(),
-        tls: resp_tls,
-        meter: parts.doors.resp.clone(),
+        tls: door_tls,
+        meters: parts.doors.clone(),
         proxy: parts.config.proxy.name.clone(),
     };
-    let door = OpenDoor::open(door, doors);
+    let doors = stand_on.open(doors);
     let schema = parts.schema.clone();
     let desk = ProxyDesk::new(listener.address(), parts);
     started::tell(&*desk, &config_path, schema.as_ref()).await;
@@ -236,14 +231,14 @@ pub async fn run(
             })
             .await;
         let Some(request) = request else { break false };
-        if incumbent.hand(request, server.listener(), door.listener().as_deref()).await {
+        if incumbent.hand(request, server.listener(), doors.listeners()).await {
             break true;
         }
     };
     drop(incumbent);
     let drain_timeout = shared.load().login.settings.limits.drain_timeout;
     // Its clients connect again, and are served by who has the socket then, or by another proxy.
-    let closing = tokio::spawn(door.close(drain_timeout));
+    let closing = tokio::spawn(doors.close(drain_timeout));
     // Asked for twice: at the door too.
     let hurried = Cell::new(false);
     let mut hurry = pin!(async {

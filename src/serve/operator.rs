@@ -37,6 +37,7 @@ use crate::rules::model::{GeneratorName, Rule};
 use crate::rules::word;
 use crate::schema::Schema;
 use crate::schema::facts::Facts;
+use crate::serve::doors::PerDoor;
 use crate::serve::log::recent;
 use crate::serve::reload::Reloader;
 use crate::serve::settings;
@@ -48,12 +49,6 @@ use crate::store::metered::StoreMeter;
 use crate::tables::{Covered, InForce};
 use crate::users::{Change, ChangeError, Changed, Directory};
 
-/// What is counted at each door.
-#[derive(Default)]
-pub(crate) struct OfDoors {
-    pub(crate) resp: Arc<DoorMeter>,
-}
-
 /// What the desk stands on.
 pub(crate) struct Parts {
     pub(crate) config: Config,
@@ -63,7 +58,8 @@ pub(crate) struct Parts {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) users: Arc<Directory>,
     pub(crate) meter: Arc<StoreMeter>,
-    pub(crate) doors: OfDoors,
+    /// What is counted at each.
+    pub(crate) doors: PerDoor<Arc<DoorMeter>>,
     pub(crate) reloader: Arc<Reloader>,
     pub(crate) draining: watch::Receiver<bool>,
 }

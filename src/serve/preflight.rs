@@ -11,7 +11,7 @@ use crate::address::listener::Listener;
 use crate::config::{Config, Loaded, StoreKind};
 use crate::opened::store::OperatorStore;
 use crate::proxy::connect::tls::self_made_fault;
-use crate::serve::folders;
+use crate::serve::{doors, folders};
 use crate::takeover::TakeoverServer;
 use crate::toml_file::{Finding, Findings, Source};
 
@@ -67,6 +67,7 @@ impl Look<'_> {
                 without(http.is_some_and(|http| http.is_written), "there are no metrics"),
             ),
             ("resp.address", config.resp.address.as_ref(), None),
+            ("api.address", config.api.address.as_ref(), None),
         ] {
             let Some(address) = address else { continue };
             let is_any = matches!(address, Address::Tcp { port: 0, .. });
@@ -109,8 +110,8 @@ impl Look<'_> {
         if self.is_fine("state.path", folders::shut_to_others(folder)) {
             self.is_fine("state.path", folders::writable(folder, true));
         }
-        let resp = config.resp.address.is_some().then_some(&config.resp.tls);
-        let mut doors = std::iter::once(&config.proxy.listen_tls).chain(resp);
+        let open = doors::settings(config).into_iter().filter(|door| door.address.is_some());
+        let mut doors = std::iter::once(&config.proxy.listen_tls).chain(open.map(|door| &door.tls));
         if let Some(fault) = doors.find_map(|tls| self_made_fault(tls, folder)) {
             self.error("state.path", format!("{fault}; or remove the file: `serve` makes a new one"));
         }

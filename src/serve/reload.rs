@@ -14,7 +14,7 @@ use crate::config::{Config, LoadError, Loaded};
 use crate::proxy::connect::tls::{ClientSide, Tls, TlsError};
 use crate::proxy::session::Shared;
 use crate::rules::{Change, Mark, RuleSet, changes};
-use crate::serve::doors;
+use crate::serve::doors::{self, DoorTls, PerDoor};
 use crate::serve::settings::differing;
 use crate::tables::TableError;
 use crate::toml_file::{Findings, Severity};
@@ -85,8 +85,7 @@ pub struct Reloader {
     began: Arc<ConfigFile>,
     /// What new sessions get.
     shared: Arc<ArcSwap<Shared>>,
-    /// Towards new clients of the Redis protocol.
-    resp_tls: Arc<ArcSwap<ClientSide>>,
+    door_tls: DoorTls,
     users: Arc<Directory>,
     set_log_level: Box<dyn Fn(LogLevel) + Send + Sync>,
 }
@@ -104,7 +103,7 @@ struct Next {
     config: Config,
     written: Arc<ConfigFile>,
     rules: RuleSet,
-    tls: (Tls, ClientSide),
+    tls: (Tls, PerDoor<ClientSide>),
     summary: Reloaded,
 }
 
@@ -112,14 +111,14 @@ impl Reloader {
     pub fn new(
         config_path: PathBuf,
         (acting, written, read): (Config, ConfigFile, Mark),
-        (shared, resp_tls, users): (Arc<ArcSwap<Shared>>, Arc<ArcSwap<ClientSide>>, Arc<Directory>),
+        (shared, door_tls, users): (Arc<ArcSwap<Shared>>, DoorTls, Arc<Directory>),
         set_log_level: Box<dyn Fn(LogLevel) + Send + Sync>,
     ) -> Self {
         let done = Done { good: 0, bad: 0, last_was_good: true, good_at: SystemTime::now() };
         let began = Arc::new(written);
         let notes = Mutex::new(Notes { read, written: Arc::clone(&began), done });
         let acting = tokio::sync::Mutex::new(acting);
-        Reloader { config_path, acting, notes, began, shared, resp_tls, users, set_log_level }
+        Reloader { config_path, acting, notes, began, shared, door_tls, users, set_log_level }
     }
 
     /// The folder whose changes are taken up by themselves. `None`: they are not, or another
@@ -177,9 +176,8 @@ impl Reloader {
         }
         let Loaded { config, written, rules, warnings, .. } = loaded?;
         let (config, waiting) = reloaded(acting, config);
-        let (settings, resp) = (config.proxy.clone(), config.resp.clone());
-        let both =
-            move || Ok::<_, TlsError>((Tls::new(&settings)?, doors::tls(&resp, &settings.state_path)?));
+        let of_tls = config.clone();
+        let both = move || Ok::<_, TlsError>((Tls::new(&of_tls.proxy)?, doors::tls(&of_tls)?));
         let tls = tokio::task::spawn_blocking(both).await??;
         let changed = differing(&self.written().1, &written);
         let summary = Reloaded {
@@ -194,7 +192,7 @@ impl Reloader {
     }
 
     async fn activate(&self, next: Next, acting: &mut Config) -> Result<Reloaded, ReloadError> {
-        let Next { config, written, rules, tls: (tls, resp_tls), summary } = next;
+        let Next { config, written, rules, tls: (tls, door_tls), summary } = next;
         let shared = self.shared.load_full();
         // Statements are noted in it a moment before the rest acts, or, where that fails, from now
         // on.
@@ -212,7 +210,7 @@ impl Reloader {
         next.verifier.mode = config.rewrite.verify;
         next.forwards = config.rewrite.forwards();
         self.shared.store(Arc::new(next));
-        self.resp_tls.store(Arc::new(resp_tls));
+        self.door_tls.store(Arc::new(door_tls));
         (self.set_log_level)(config.log.level);
         self.users.set_file(Arc::clone(&config.admin.users), config.users_stale_max);
         *acting = config;

@@ -12,6 +12,7 @@ use crate::address::listener::Listener;
 use crate::config::Config;
 use crate::opened;
 use crate::proxy::settings::Settings;
+use crate::serve::doors::{PerDoor, addresses};
 use crate::store::gate::GateStore;
 use crate::store::{Key, Store, StoreError};
 use crate::tables::InForce;
@@ -31,22 +32,29 @@ const TAKE_BACK_PAUSE: Duration = Duration::from_millis(200);
 pub(crate) struct Place {
     pub(crate) handover: Handover,
     pub(crate) listener: Listener,
-    /// For clients of Redis.
-    pub(crate) door: Option<Listener>,
+    pub(crate) doors: PerDoor<Option<Listener>>,
 }
 
 /// Asks the process that runs for its place. `None`: none runs.
-pub(crate) async fn ask(settings: &Settings, resp: Option<&Address>) -> Result<Option<Place>, TakeoverError> {
+pub(crate) async fn ask(
+    settings: &Settings,
+    doors: PerDoor<Option<&Address>>,
+) -> Result<Option<Place>, TakeoverError> {
     let folder = &settings.state_path;
-    let asked = Handover::ask(folder, settings.listen.to_string(), resp.map(Address::to_string));
-    let Some((handover, Sockets { listener, door })) = asked.await? else {
+    let asked = Handover::ask(folder, settings.listen.to_string(), written(doors));
+    let Some((handover, Sockets { listener, doors: sockets })) = asked.await? else {
         tracing::warn!(state.path = %folder.display(), "--takeover: no process runs with this state.path; Rowstamp starts as usual");
         return Ok(None);
     };
     let inherited = |socket, address| Listener::inherit(socket, address).map_err(TakeoverError::Listener);
     let listener = inherited(listener, &settings.listen)?;
-    let door = door.zip(resp).map(|(socket, address)| inherited(socket, address)).transpose()?;
-    Ok(Some(Place { handover, listener, door }))
+    let [resp, api] = sockets;
+    let [resp_at, api_at] = doors;
+    let at_door = |socket: Option<_>, address| {
+        socket.zip(address).map(|(socket, address)| inherited(socket, address)).transpose()
+    };
+    let doors = [at_door(resp, resp_at)?, at_door(api, api_at)?];
+    Ok(Some(Place { handover, listener, doors }))
 }
 
 /// `waits`: another process has just let go of it.
@@ -125,7 +133,7 @@ impl Incumbent {
         &mut self,
         mut request: TakeoverRequest,
         listener: &Listener,
-        door: Option<&Listener>,
+        doors: PerDoor<Option<Arc<Listener>>>,
     ) -> bool {
         if let Some(reason) = self.reason_against(&request).await {
             tracing::warn!(reason, "another process asked to take over; this process refused");
@@ -136,14 +144,15 @@ impl Incumbent {
         let successor = Arc::new(RemoteSuccessor::new(&self.folder));
         self.tables.yield_to(successor.clone()).await;
         self.store.shut(handed(&self.config)).await;
-        let resp = self.config.resp.address.as_ref().map(Address::to_string);
-        let door = door.filter(|_| request.resp == resp);
-        match request.hand(listener, door).await {
+        let own = written(addresses(&self.config));
+        let mut doors = doors;
+        for ((door, own), asked) in doors.iter_mut().zip(own).zip(&request.doors) {
+            door.take_if(|_| own != *asked);
+        }
+        match request.hand(listener, doors.each_ref().map(Option::as_deref)).await {
             Ok(()) => {
-                // The other process has its file.
-                if let Some(door) = door {
-                    door.leave();
-                }
+                // The other process has their files.
+                doors.iter().flatten().for_each(|door| door.leave());
                 successor.issues();
                 true
             }
@@ -180,6 +189,11 @@ impl Incumbent {
             ),
         }
     }
+}
+
+/// As the other process compares them.
+fn written(doors: PerDoor<Option<&Address>>) -> PerDoor<Option<String>> {
+    doors.map(|address| address.map(Address::to_string))
 }
 
 /// Until it is done: the other process may hold the store for a moment, or the store be away.

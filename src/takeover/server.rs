@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use crate::rewrite::plan::target::Unseen;
 use crate::tables::{InForce, Look};
 use crate::takeover::socket::{Lines, SOCKET, TakeoverError, is_ours, listen};
-use crate::takeover::wire::{PROTOCOL, Reply, Request};
+use crate::takeover::wire::{Door, PROTOCOL, Reply, Request};
 
 /// How long the other process may take between two lines of a takeover. It opens the store and
 /// every ruled table, and waits some seconds for a lock that is not free yet.
@@ -26,8 +26,8 @@ pub struct TakeoverRequest {
     lines: Lines,
     /// Where it is to listen, as its configuration says.
     pub address: String,
-    /// And where for clients of Redis, if anywhere.
-    pub resp: Option<String>,
+    /// And where for clients of Redis and of HTTP, if anywhere.
+    pub doors: [Option<String>; 2],
 }
 
 impl TakeoverRequest {
@@ -36,12 +36,16 @@ impl TakeoverRequest {
         let _ = self.lines.send(&Reply::Refused { reason }).await;
     }
 
-    /// The store is given up: the other process opens it. `Ok` when it is ready. `door`: the socket for clients of Redis, where both listen at
-    /// one address.
-    pub async fn hand(&mut self, listener: impl AsFd, door: Option<impl AsFd>) -> io::Result<()> {
-        let sockets = std::iter::once(listener.as_fd()).chain(door.as_ref().map(AsFd::as_fd));
-        let sockets: Vec<_> = sockets.collect();
-        self.lines.send_with(&Reply::Handed, &sockets).await?;
+    /// The store is given up: the other process opens it. `Ok` when it is ready. `doors`: the sockets for clients of Redis and of
+    /// HTTP, each where both listen at one address.
+    pub async fn hand(&mut self, listener: impl AsFd, doors: [Option<&impl AsFd>; 2]) -> io::Result<()> {
+        let given =
+            Door::ALL.into_iter().zip(doors).filter_map(|(door, socket)| Some((door, socket?.as_fd())));
+        let (doors, at_doors): (Vec<_>, Vec<_>) = given.unzip();
+        let sockets: Vec<_> = std::iter::once(listener.as_fd()).chain(at_doors).collect();
+        let [_, api] = &self.doors;
+        let reply = if api.is_some() { Reply::HandedWith { doors } } else { Reply::Handed };
+        self.lines.send_with(&reply, &sockets).await?;
         match timeout(TIMEOUT, self.lines.next()).await {
             Ok(Ok(Some(Request::Ready))) => self.lines.send(&Reply::Done).await,
             Ok(Ok(Some(_))) => Err(io::ErrorKind::InvalidData.into()),
@@ -58,17 +62,17 @@ pub struct Handover(Lines);
 /// What comes with it.
 pub struct Sockets {
     pub listener: OwnedFd,
-    /// For clients of Redis.
-    pub door: Option<OwnedFd>,
+    /// For clients of Redis and of HTTP.
+    pub doors: [Option<OwnedFd>; 2],
 }
 
 impl Handover {
     /// Asks the process that has `folder` as its `state.path`; with its place come its listening
-    /// sockets. `None`: there is none. `address` and `resp`: where this process is to listen.
+    /// sockets. `None`: there is none. `address` and `doors`: where this process is to listen.
     pub async fn ask(
         folder: &Path,
         address: String,
-        resp: Option<String>,
+        doors: [Option<String>; 2],
     ) -> Result<Option<(Handover, Sockets)>, TakeoverError> {
         let path = folder.join(SOCKET);
         let mut lines = match Lines::connect(&path).await {
@@ -80,17 +84,26 @@ impl Handover {
             }
             Err(error) => return Err(TakeoverError::Socket { path, error }),
         };
+        let [resp, api] = doors;
         let asked = async {
-            lines.send(&Request::TakeOver { protocol: PROTOCOL, address, resp }).await?;
+            lines.send(&Request::TakeOver { protocol: PROTOCOL, address, resp, api }).await?;
             lines.next_with().await
         };
         let answer = timeout(TIMEOUT, asked).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
         let (reply, sockets) = answer.map_err(|error| TakeoverError::Socket { path, error })?;
         let mut sockets = sockets.into_iter();
+        let doors = match &reply {
+            Some(Reply::HandedWith { doors }) => doors.clone(),
+            _ => vec![Door::Resp],
+        };
         match (reply, sockets.next()) {
-            (Some(Reply::Handed), Some(listener)) => {
-                let sockets = Sockets { listener, door: sockets.next() };
-                Ok(Some((Handover(lines), sockets)))
+            (Some(Reply::Handed | Reply::HandedWith { .. }), Some(listener)) => {
+                let mut at_doors: Vec<_> = doors.into_iter().zip(sockets).collect();
+                let of = |door| {
+                    let nth = at_doors.iter().position(|(own, _)| *own == door)?;
+                    Some(at_doors.swap_remove(nth).1)
+                };
+                Ok(Some((Handover(lines), Sockets { listener, doors: Door::ALL.map(of) })))
             }
             (Some(Reply::Refused { reason }), _) => Err(TakeoverError::Refused(reason)),
             _ => Err(TakeoverError::GoneAway),
@@ -170,9 +183,9 @@ async fn answer(
 ) -> io::Result<()> {
     while let Some(request) = lines.next().await? {
         let reply = match request {
-            Request::TakeOver { protocol, address, resp } if protocol == PROTOCOL => {
+            Request::TakeOver { protocol, address, resp, api } if protocol == PROTOCOL => {
                 // Whoever would receive it ends: then so does the connection.
-                let _ = requests.send(TakeoverRequest { lines, address, resp }).await;
+                let _ = requests.send(TakeoverRequest { lines, address, doors: [resp, api] }).await;
                 return Ok(());
             }
             Request::TakeOver { protocol, .. } => Reply::Refused {

@@ -15,12 +15,14 @@ pub(super) const PROTOCOL: u32 = 1;
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Request {
-    /// `address`: where the new process is to listen; `resp`: and where for clients of Redis, if anywhere.
+    /// `address`: where the new process is to listen; `resp` and `api`: and where for clients of Redis and of HTTP, if anywhere.
     TakeOver {
         protocol: u32,
         address: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         resp: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        api: Option<String>,
     },
     /// After [`Reply::Handed`]: the new process has all that it needs.
     Ready,
@@ -48,9 +50,13 @@ pub(super) enum Request {
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Reply {
-    /// The listening socket comes with this line. Where both processes listen at one address for clients of Redis, so does that socket, after
-    /// it.
+    /// The listening socket comes with this line. Where both processes listen at one address for clients of Redis, so does that socket,
+    /// after it. It answers a request without `api`, and is all that a process without the HTTP API knows.
     Handed,
+    /// The listening socket comes with this line, and after it those of `doors`.
+    HandedWith {
+        doors: Vec<Door>,
+    },
     /// All is the new process's.
     Done,
     /// The first of the ids that were asked for.
@@ -68,6 +74,18 @@ pub(super) enum Reply {
     Refused {
         reason: String,
     },
+}
+
+/// For whose clients a socket is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Door {
+    Resp,
+    Api,
+}
+
+impl Door {
+    pub(super) const ALL: [Door; 2] = [Door::Resp, Door::Api];
 }
 
 /// A table and what a process's rules say of it: both processes must have the same.
@@ -99,7 +117,7 @@ impl RuledTable {
 mod tests {
     use std::num::NonZeroU64;
 
-    use super::{Advanced, Reply, Request, RuledTable};
+    use super::{Advanced, Door, Reply, Request, RuledTable};
 
     /// Another version of Rowstamp reads them.
     #[test]
@@ -116,12 +134,18 @@ mod tests {
         let named = r#"{"schema":"shop","table":"orders","column":"id","generator":"shop.g","step":1,"ticks":[4096,4194304]}"#;
         for (request, text) in [
             (
-                Request::TakeOver { protocol: 1, address: "127.0.0.1:6446".into(), resp: None },
+                Request::TakeOver { protocol: 1, address: "127.0.0.1:6446".into(), resp: None, api: None },
                 r#"{"take_over":{"protocol":1,"address":"127.0.0.1:6446"}}"#.to_owned(),
             ),
             (
-                Request::TakeOver { protocol: 1, address: "unix:/a".into(), resp: Some("unix:/b".into()) },
-                r#"{"take_over":{"protocol":1,"address":"unix:/a","resp":"unix:/b"}}"#.to_owned(),
+                Request::TakeOver {
+                    protocol: 1,
+                    address: "unix:/a".into(),
+                    resp: Some("unix:/b".into()),
+                    api: Some("unix:/c".into()),
+                },
+                r#"{"take_over":{"protocol":1,"address":"unix:/a","resp":"unix:/b","api":"unix:/c"}}"#
+                    .to_owned(),
             ),
             (Request::Ready, r#""ready""#.to_owned()),
             (
@@ -142,6 +166,7 @@ mod tests {
         }
         for (reply, text) in [
             (Reply::Handed, r#""handed""#),
+            (Reply::HandedWith { doors: Door::ALL.into() }, r#"{"handed_with":{"doors":["resp","api"]}}"#),
             (Reply::Done, r#""done""#),
             (Reply::Ids { first: u64::MAX }, r#"{"ids":{"first":18446744073709551615}}"#),
             (Reply::Passed(Advanced::TooFar), r#"{"passed":"too_far"}"#),

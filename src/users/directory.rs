@@ -10,8 +10,8 @@ mod writes;
 
 use std::collections::{BTreeMap, HashMap};
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
@@ -24,7 +24,7 @@ use super::quota::{OverQuota, Quotas};
 use super::record::UserRecord;
 use super::rights::Grant;
 use super::secret::{Cost, Proven};
-use super::{Home, User};
+use super::{Home, Login, User};
 use crate::store::gate::GateStore;
 use crate::store::record::decode;
 use crate::store::{Key, Revision, Store, StoreError};
@@ -39,9 +39,11 @@ const LIST_AGE_MAX: Duration = Duration::from_secs(10);
 const ADMIN_AGE_MAX: Duration = Duration::from_secs(3);
 
 /// All users, as they are until there is another roster.
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub(crate) struct Roster {
     users: BTreeMap<String, Arc<User>>,
+    /// By the SHA-256 of each of their tokens; made when it is first asked for.
+    by_token: OnceLock<HashMap<[u8; 32], Login>>,
     pub(crate) store: StoreUsers,
 }
 
@@ -56,8 +58,23 @@ pub(crate) enum StoreUsers {
 }
 
 impl Roster {
+    fn is_like(&self, other: &Roster) -> bool {
+        self.store == other.store && self.users == other.users
+    }
+
     pub(crate) fn get(&self, name: &str) -> Option<&Arc<User>> {
         self.users.get(name)
+    }
+
+    /// Who logs in by the token with this SHA-256.
+    pub(super) fn with_token(&self, sha256: &[u8; 32]) -> Option<&Login> {
+        let logins = || {
+            let all = self.users.values().flat_map(|user| {
+                user.by_tokens().map(|(sha256, by)| (sha256, Login { user: user.clone(), by }))
+            });
+            all.collect()
+        };
+        self.by_token.get_or_init(logins).get(sha256)
     }
 
     /// By name.
@@ -249,7 +266,7 @@ impl Directory {
 
     fn publish(&self, known: &Known) {
         let next = known.roster(SystemTime::now());
-        if **self.roster.load() == next {
+        if self.roster.load().is_like(&next) {
             return;
         }
         if next.store == StoreUsers::Stale {
@@ -376,7 +393,8 @@ impl Known {
         let users = of_store.map(|user| User::without_expired(user, now));
         // Those of the file come last, and so replace one of the same name.
         let users = users.chain(self.of_file.iter().cloned());
-        Roster { users: users.map(|user| (user.name.clone(), user)).collect(), store }
+        let users = users.map(|user| (user.name.clone(), user)).collect();
+        Roster { users, by_token: OnceLock::new(), store }
     }
 }
 

@@ -104,6 +104,14 @@ impl User {
         })
     }
 
+    /// The SHA-256 of each, and what logs in by it.
+    fn by_tokens(&self) -> impl Iterator<Item = ([u8; 32], By)> {
+        self.secrets.iter().filter_map(|secret| match secret {
+            Secret::Token(token) => Some((token.sha256, By(secret.mark()))),
+            Secret::Plain(_) | Secret::Hash(_) => None,
+        })
+    }
+
     pub(crate) fn has_password(&self) -> bool {
         self.secrets.iter().any(|secret| !matches!(secret, Secret::Token(_)))
     }

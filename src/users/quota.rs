@@ -32,6 +32,11 @@ pub(crate) struct OverQuota {
 }
 
 impl OverQuota {
+    /// See the field.
+    pub(crate) fn wait(&self) -> Option<Duration> {
+        self.wait
+    }
+
     fn remedy(&self) -> String {
         match self.wait {
             // Rounded up.

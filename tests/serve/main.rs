@@ -7,6 +7,7 @@
 mod support;
 
 mod accounts;
+mod api;
 mod attributes;
 mod audit;
 mod bodies;

@@ -10,9 +10,8 @@
 mod cluster;
 mod command;
 mod commands;
-mod listener;
 mod reply;
 mod request;
 mod session;
 
-pub use listener::{Door, Terms};
+pub use session::Redis;

@@ -7,7 +7,6 @@ use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Poll, ready};
-use std::time::Duration;
 
 use tokio::io::{AsyncWriteExt, ReadBuf};
 use tokio::sync::watch;
@@ -21,6 +20,7 @@ use crate::address::lobby::Place;
 use crate::address::socket::Stream;
 use crate::doors::Seat;
 use crate::doors::desk::{Caller, IdDesk};
+use crate::doors::entry::{ClientLimits, End, Guest, Protocol};
 use crate::users::Roster;
 use crate::users::throttle::Throttle;
 
@@ -35,23 +35,34 @@ thread_local! {
     static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_BYTES].into());
 }
 
+/// The Redis protocol.
+pub struct Redis(Arc<Office>);
+
+impl Redis {
+    /// `proxy`: its name.
+    pub fn new(desk: IdDesk, proxy: &str) -> Redis {
+        let (throttle, proxy) = (Arc::default(), proxy.to_owned());
+        Redis(Arc::new(Office { desk, throttle, proxy, since: Instant::now() }))
+    }
+}
+
+impl Protocol for Redis {
+    const NAME: &'static str = "the Redis protocol";
+    const NEEDS_TLS: &'static str = "-ERR this port needs TLS (resp.tls.mode = \"required\")\r\n";
+
+    async fn serve(&self, guest: Guest<'_>) -> io::Result<End> {
+        let mut session = Session::new(self.0.clone(), &guest);
+        session.serve(guest.stream, guest.place, guest.draining).await
+    }
+}
+
 /// What all clients of the door share.
 pub(super) struct Office {
     pub(super) desk: IdDesk,
-    pub(super) throttle: Throttle,
+    pub(super) throttle: Arc<Throttle>,
     /// `proxy.name`
     pub(super) proxy: String,
     pub(super) since: Instant,
-}
-
-/// How long a client may take for what, and how many there may be.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct ClientLimits {
-    pub(super) login_until: Instant,
-    pub(super) idle: Duration,
-    pub(super) write: Duration,
-    /// That have logged in.
-    pub(super) clients: u64,
 }
 
 /// One client.
@@ -74,21 +85,6 @@ pub(super) struct Session {
     pub(super) has_waited: bool,
 }
 
-/// Why a connection ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
-    /// The client went, or said QUIT.
-    Client,
-    Violation,
-    /// It did not log in in time.
-    Login,
-    /// Too many have logged in.
-    TooMany,
-    Idle,
-    Stalled,
-    Drained,
-}
-
 /// After a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Then {
@@ -97,31 +93,25 @@ pub(super) enum Then {
 }
 
 impl Session {
-    pub(super) fn new(
-        office: Arc<Office>,
-        from: Option<IpAddr>,
-        id: u64,
-        node: Node,
-        limits: ClientLimits,
-    ) -> Session {
+    fn new(office: Arc<Office>, guest: &Guest<'_>) -> Session {
         let roster = office.desk.users.roster();
         Session {
-            office,
-            from,
-            id,
-            node,
-            limits,
+            from: guest.from,
+            id: guest.id,
+            node: Node::new(&office.proxy, guest.at, guest.is_tls),
+            limits: guest.limits,
             caller: None,
             seat: None,
             roster,
             name: Vec::new(),
             replies: Replies::new(),
             has_waited: false,
+            office,
         }
     }
 
     /// Serves the client to its end. `place`: among those who have not logged in.
-    pub(super) async fn serve(
+    async fn serve(
         &mut self,
         wire: &mut dyn Stream,
         place: Place,

@@ -12,6 +12,7 @@ use crate::admin::metrics::{
 use crate::admin::{Desk, Metric, Timing};
 use crate::ids::Generator;
 use crate::meter::Timed;
+use crate::serve::doors::{NAMES, addresses};
 use crate::serve::operator::{Parts, ProxyDesk, process};
 use crate::sessions::{Count, Login, Sessions};
 use crate::tables::shadow::counts::ShadowCount;
@@ -45,8 +46,9 @@ pub(super) fn counted(parts: &Parts, sessions: &Sessions) -> Vec<Metric> {
 }
 
 fn of_doors(parts: &Parts) -> [Metric; 4] {
-    let is_open = parts.config.resp.address.is_some();
-    let doors = [("resp", &parts.doors.resp)].into_iter().filter(|_| is_open);
+    let open = addresses(&parts.config).map(|address| address.is_some());
+    let doors =
+        NAMES.into_iter().zip(&parts.doors).zip(open).filter_map(|(door, is_open)| is_open.then_some(door));
     let requests = doors.clone().flat_map(|(name, door)| {
         door.requests().map(move |(outcome, count)| ([name, outcome], number(count)))
     });

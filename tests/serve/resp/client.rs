@@ -25,18 +25,21 @@ pub(crate) fn alone(config: &str, rules: &str) -> Proxy {
 
 pub(crate) const GENERATORS: &str = "schema = \"shop\"\n[generators.orders]\nkind = \"sequence\"\n";
 
-/// Where the log of the process that runs says that it is.
 pub(crate) fn port(proxy: &Proxy) -> u16 {
+    port_of(proxy, "the Redis protocol")
+}
+
+/// Where the log of the process that runs says that this door is.
+pub(crate) fn port_of(proxy: &Proxy, door: &str) -> u16 {
     let end = Instant::now() + NEVER;
     loop {
         let log = proxy.log();
-        let found = log
-            .rsplit_once("the Redis protocol is at 127.0.0.1:")
-            .and_then(|(_, rest)| rest.split_once('\n'));
+        let found =
+            log.rsplit_once(&format!("{door} is at 127.0.0.1:")).and_then(|(_, rest)| rest.split_once('\n'));
         if let Some((port, _)) = found {
             return port.trim().parse().unwrap();
         }
-        assert!(Instant::now() < end, "there is no Redis protocol: {log}");
+        assert!(Instant::now() < end, "there is no such door, {door}: {log}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

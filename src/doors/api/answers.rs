@@ -1,0 +1,262 @@
+//! What each path answers. The OpenAPI document is made from here.
+
+use std::sync::Arc;
+
+use axum::extract::{FromRequestParts, Path, State};
+use axum::http::header::{self, HeaderValue};
+use axum::http::request::Parts;
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use utoipa::ToSchema;
+
+use super::login::LoggedIn;
+use super::office::Office;
+use super::problem::Problem;
+use super::wanted::Wanted;
+use crate::doors::desk::{Caller, IdDesk, Shape};
+use crate::ids::layout::Parts as Fields;
+use crate::ids::range::block::IdBlock;
+use crate::rules::model::{GeneratorKind, GeneratorSpec};
+
+/// Ids, which nobody else gets. They are strings, since programs that read JSON numbers as floating-point numbers would round the
+/// large ones.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+pub(super) enum Taken {
+    /// They follow each other.
+    Run {
+        #[schema(example = "1001")]
+        first: String,
+        /// How many ids.
+        #[schema(example = 10)]
+        count: u64,
+        /// From one to the next.
+        #[schema(example = 1)]
+        step: u64,
+    },
+    /// They do not: a timestamp generator gives them in several runs.
+    List {
+        /// Ascending.
+        ids: Vec<String>,
+    },
+}
+
+impl Taken {
+    fn new(block: &IdBlock) -> Taken {
+        let (first, count, step) = (block.first(), block.count(), block.spacing().step.get());
+        if block.spacing().ticks.is_none_or(|ticks| count <= ticks.ids.get()) {
+            return Taken::Run { first: first.to_string(), count, step };
+        }
+        Taken::List { ids: (0..count).filter_map(|nth| block.nth(nth)).map(|id| id.to_string()).collect() }
+    }
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Generators {
+    generators: Vec<Generator>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Generator {
+    #[schema(example = "shop.orders")]
+    name: String,
+    kind: Kind,
+    /// From one id to the next, of ids that are given at once.
+    #[schema(example = 1)]
+    step: u64,
+    /// The highest id that this proxy has given without an INSERT since it started.
+    #[schema(example = "1010")]
+    last: Option<String>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum Kind {
+    Sequence,
+    Timestamp,
+}
+
+impl Generator {
+    fn new(desk: &IdDesk, caller: &Caller, spec: &GeneratorSpec) -> Result<Generator, Problem> {
+        let name = spec.name.to_string();
+        let last = desk.last(caller, &name)?.map(|id| id.to_string());
+        let kind = match &spec.kind {
+            GeneratorKind::Sequence(_) => Kind::Sequence,
+            GeneratorKind::Timestamp(_) => Kind::Timestamp,
+        };
+        Ok(Generator { name, kind, step: spec.kind.spacing().step.get(), last })
+    }
+}
+
+/// The fields of an id.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Decoded {
+    #[schema(example = "2052204537692160000")]
+    id: String,
+    /// When the tick of the id began.
+    #[schema(example = "2026-05-07T09:12:01.317Z", format = DateTime)]
+    time: String,
+    /// Which proxy made it.
+    #[schema(example = 3)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node: Option<u64>,
+    /// Which of the tick's ids it is.
+    #[schema(example = 0)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sequence: Option<u64>,
+}
+
+/// Draw ids
+#[utoipa::path(
+    post,
+    path = "/v1/generators/{g}/ids",
+    operation_id = "drawIds",
+    params(("g" = String, Path, description = "The generator, as `schema.name`", example = "shop.orders")),
+    request_body(content = Option<Wanted>, description = "How many ids. Without a body: one"),
+    responses(
+        (status = 200, description = "The ids", body = Taken),
+        Problem,
+    )
+)]
+pub(super) async fn draw(
+    State(office): State<Arc<Office>>,
+    LoggedIn(caller): LoggedIn,
+    InPath(name): InPath<String>,
+    wanted: Wanted,
+) -> Result<Response, Problem> {
+    let desk = &office.desk;
+    let n = desk.count(wanted.count()?)?;
+    let block = match desk.take_at_once(&caller, &name, n, (1, Shape::List)) {
+        Some(block) => block,
+        None => desk.take(&caller, &name, n, Shape::List).await?,
+    };
+    Ok(json(&Taken::new(&block)))
+}
+
+/// List the generators that the user may look at
+#[utoipa::path(
+    get,
+    path = "/v1/generators",
+    operation_id = "listGenerators",
+    responses(
+        (status = 200, description = "The generators, by name", body = Generators),
+        Problem,
+    )
+)]
+pub(super) async fn list(
+    State(office): State<Arc<Office>>,
+    LoggedIn(caller): LoggedIn,
+) -> Result<Response, Problem> {
+    let desk = &office.desk;
+    let specs = desk.generators(&caller);
+    let generators: Result<_, _> = specs.iter().map(|spec| Generator::new(desk, &caller, spec)).collect();
+    Ok(json(&Generators { generators: generators? }))
+}
+
+/// Look at a generator
+#[utoipa::path(
+    get,
+    path = "/v1/generators/{g}",
+    operation_id = "getGenerator",
+    params(("g" = String, Path, description = "The generator, as `schema.name`", example = "shop.orders")),
+    responses(
+        (status = 200, description = "The generator", body = Generator),
+        Problem,
+    )
+)]
+pub(super) async fn look(
+    State(office): State<Arc<Office>>,
+    LoggedIn(caller): LoggedIn,
+    InPath(name): InPath<String>,
+) -> Result<Response, Problem> {
+    let desk = &office.desk;
+    let spec = desk.generator(&caller, &name)?;
+    Ok(json(&Generator::new(desk, &caller, &spec)?))
+}
+
+/// Read the fields of a timestamp id
+#[utoipa::path(
+    get,
+    path = "/v1/generators/{g}/ids/{id}",
+    operation_id = "decodeId",
+    params(
+        ("g" = String, Path, description = "The generator, as `schema.name`", example = "shop.events"),
+        ("id" = String, Path, description = "The id", pattern = "^[0-9]{1,19}$", example = "2052204537692160000"),
+    ),
+    responses(
+        (status = 200, description = "The fields", body = Decoded),
+        Problem,
+    )
+)]
+pub(super) async fn decode(
+    State(office): State<Arc<Office>>,
+    LoggedIn(caller): LoggedIn,
+    InPath((name, id)): InPath<(String, String)>,
+) -> Result<Response, Problem> {
+    let Fields { time, node, sequence, .. } = office.desk.decode(&caller, &name, id.as_bytes())?;
+    // As it is written everywhere else.
+    let id = id.parse().map_or(id, |id: u64| id.to_string());
+    Ok(json(&Decoded { id, time: time.to_string(), node, sequence }))
+}
+
+/// Read this document
+#[utoipa::path(
+    get,
+    path = "/v1/openapi.json",
+    operation_id = "getDocument",
+    security(()),
+    responses((status = 200, description = "The OpenAPI document of this API. It needs no login", content_type = "application/json"))
+)]
+pub(super) async fn document(State(office): State<Arc<Office>>) -> Response {
+    body(office.document.clone())
+}
+
+fn json(answer: &impl Serialize) -> Response {
+    match serde_json::to_string(answer) {
+        Ok(text) => body(text + "\n"),
+        Err(error) => Problem::unavailable(format!("the answer cannot be written: {error}")).into_response(),
+    }
+}
+
+fn body(json: String) -> Response {
+    let kind = HeaderValue::from_static("application/json");
+    let no_store = HeaderValue::from_static("no-store");
+    ([(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, no_store)], json).into_response()
+}
+
+/// What the path names.
+pub(super) struct InPath<T>(T);
+
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for InPath<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<InPath<T>, Problem> {
+        match Path::from_request_parts(parts, state).await {
+            Ok(Path(named)) => Ok(InPath(named)),
+            Err(rejection) => Err(Problem::bad_request(rejection.body_text())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Taken;
+    use crate::ids::range::block::{IdBlock, Spacing, Ticks};
+    use std::num::NonZeroU64;
+
+    #[test]
+    fn ids_are_strings_and_runs_are_short() {
+        let n = |n| NonZeroU64::new(n).unwrap();
+        let ticks = Ticks { ids: n(2), distance: n(100) };
+        let (run, ticks) = (Spacing::by(n(3)), Spacing { step: n(1), ticks: Some(ticks) });
+        for (spacing, count, expect) in [
+            (run, 5, r#"{"first":"9007199254740993","count":5,"step":3}"#),
+            (ticks, 2, r#"{"first":"9007199254740993","count":2,"step":1}"#),
+            (ticks, 3, r#"{"ids":["9007199254740993","9007199254740994","9007199254741093"]}"#),
+        ] {
+            let block = IdBlock::new(9_007_199_254_740_993, spacing, n(count)).unwrap();
+            assert_eq!(serde_json::to_string(&Taken::new(&block)).unwrap(), expect);
+        }
+    }
+}

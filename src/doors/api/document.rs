@@ -1,0 +1,65 @@
+//! The paths, and the OpenAPI document of them.
+
+use std::sync::Arc;
+
+use axum::Router;
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
+use utoipa::{Modify, OpenApi};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::answers;
+use super::office::Office;
+use super::problem::{ProblemBody, no_method, no_path};
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Rowstamp",
+        description = "Ids for programs, from the generators that INSERTs get theirs from."
+    ),
+    components(schemas(ProblemBody)),
+    modifiers(&Logins)
+)]
+struct Document;
+
+struct Logins;
+
+impl Modify for Logins {
+    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
+        let scheme = |scheme, description: &str| {
+            SecurityScheme::Http(HttpBuilder::new().scheme(scheme).description(Some(description)).build())
+        };
+        let components = document.components.get_or_insert_default();
+        let logins = [
+            ("token", scheme(HttpAuthScheme::Bearer, "A token of a user: CREATE TOKEN on the console")),
+            (
+                "password",
+                scheme(HttpAuthScheme::Basic, "A user and its password, over TLS or on the same machine"),
+            ),
+        ];
+        for (name, scheme) in logins {
+            components.add_security_scheme(name, scheme);
+        }
+        let none: [&str; 0] = [];
+        document.security = Some(logins_named().map(|name| SecurityRequirement::new(name, none)).into());
+    }
+}
+
+fn logins_named() -> [&'static str; 2] {
+    ["token", "password"]
+}
+
+/// The paths, and the document as JSON.
+pub(super) fn router() -> (Router<Arc<Office>>, String) {
+    let (router, document) = OpenApiRouter::with_openapi(Document::openapi())
+        .routes(routes!(answers::list))
+        .routes(routes!(answers::look))
+        .routes(routes!(answers::draw))
+        .routes(routes!(answers::decode))
+        .routes(routes!(answers::document))
+        .split_for_parts();
+    let router = router.fallback(no_path).method_not_allowed_fallback(no_method);
+    // What serde derives is always written.
+    (router, document.to_pretty_json().unwrap_or_default())
+}

@@ -1,0 +1,7 @@
+//! The HTTP API of a proxy that runs.
+
+mod answers;
+pub(crate) mod client;
+mod hostile;
+mod ids;
+mod logins;
