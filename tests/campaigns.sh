@@ -26,6 +26,7 @@ TEXT
 CAMPAIGNS=(
     "drivers|2|the ids that drivers and ORMs of seven languages report are those in the table|tests/drivers/run.sh"
     "redis|3|eight clients of Redis draw ids by RESP2, RESP3, TLS and as clusters, and the examples of docs/redis.md|tests/redis.sh"
+    "api|3|the examples of docs/http.md, and requests that schemathesis makes up from the OpenAPI document|tests/api.sh"
     "users|3|what is taken from a user of the store ends at three proxies within a second while etcd answers; limits; no secret is shown|tests/users.sh"
     "dumps|5|dumps of sakila, world, Django, WordPress and MediaWiki store what a native import stores|tests/drivers/dumps.sh"
     "console|3|both vendors' clients, PyMySQL and Connector/J at the console|cargo test --locked --test library console::clients"
@@ -49,7 +50,7 @@ CAMPAIGNS=(
     "values|1|what is stored is what the server would have stored, type by type|tests/values.sh"
     "mutants|8|without each of three guards a test fails (all: an hour)|tests/mutants.sh fence-unknown-outcome-taken embedded-compare layout-fields-overlap"
     "book|5|mdBook builds the book, and warns of nothing|tests/book.sh"
-    "fuzz|10|thirteen fuzz targets, five seconds each|tests/fuzz.sh 5"
+    "fuzz|10|fourteen fuzz targets, five seconds each|tests/fuzz.sh 5"
     "fuzz_lints|2|clippy of the fuzz targets|cargo clippy --locked --manifest-path fuzz/Cargo.toml --target-dir ${CARGO_TARGET_DIR:-target} -- -D warnings"
 )
 
