@@ -93,7 +93,7 @@ impl Directory {
         Some(Login { user, by })
     }
 
-    /// Runs to its end, whoever has gone meanwhile: each try counts.
+    /// Runs to its end, also if the client has gone: each try counts.
     async fn slow_login(
         self: &Arc<Self>,
         throttle: &Arc<Throttle>,
@@ -112,7 +112,7 @@ impl Directory {
         tried.await.unwrap_or(Verdict::Unsure)
     }
 
-    /// Takes as long, whoever has the name.
+    /// Takes the same time if nobody has the name.
     fn hashed_login(&self, name: &[u8], given: &[u8]) -> Option<Login> {
         let user = self.user(name);
         let hash = user.iter().flat_map(|user| &user.secrets).find_map(|secret| match secret {

@@ -66,15 +66,15 @@ pub(super) async fn serve(
         sleep(FAREWELL).await;
     });
     let mut waits_until = pin!(sleep_until(limits.login_until));
-    let mut end = End::Client;
+    let (mut end, mut has_drained) = (End::Client, false);
     loop {
         tokio::select! {
             ended = connection.as_mut() => {
                 let end = if *draining_now.borrow() { End::Drained } else { end };
                 return of(ended, end);
             }
-            () = &mut drained, if end != End::Drained => {
-                end = End::Drained;
+            () = &mut drained, if !has_drained => {
+                has_drained = true;
                 connection.as_mut().graceful_shutdown();
             }
             () = &mut waits_until => {}

@@ -35,19 +35,16 @@ impl Modify for Logins {
             ("token", scheme(HttpAuthScheme::Bearer, "A token of a user: CREATE TOKEN on the console")),
             (
                 "password",
-                scheme(HttpAuthScheme::Basic, "A user and its password, over TLS or on the same machine"),
+                scheme(HttpAuthScheme::Basic, "A user and its password, over TLS or a loopback address"),
             ),
         ];
+        let no_scopes: [&str; 0] = [];
+        let security = document.security.get_or_insert_default();
         for (name, scheme) in logins {
             components.add_security_scheme(name, scheme);
+            security.push(SecurityRequirement::new(name, no_scopes));
         }
-        let none: [&str; 0] = [];
-        document.security = Some(logins_named().map(|name| SecurityRequirement::new(name, none)).into());
     }
-}
-
-fn logins_named() -> [&'static str; 2] {
-    ["token", "password"]
 }
 
 /// The paths, and the document as JSON.

@@ -180,7 +180,7 @@ fn the_document() {
             let answer = http.ask(&method.to_uppercase(), &path, "");
             let expect = if path == "/v1/openapi.json" { 200 } else { 401 };
             assert_eq!(answer.status, expect, "{method} {path}");
-            // Each status that is answered is among those that are told.
+            // The document names each status that is answered.
             assert!(operation["responses"][expect.to_string()].is_object(), "{operation}");
         }
     }

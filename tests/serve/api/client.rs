@@ -1,4 +1,4 @@
-//! A client of HTTP that shows each answer, and sends what it is told to.
+//! A client of HTTP that shows each answer, and sends any bytes.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
