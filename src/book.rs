@@ -45,6 +45,7 @@ pub const PAGES: &[Page] = pages![
     "draws"
     "redis"
     "http"
+    "id-services"
     "refused"
     "differences"
     "native"

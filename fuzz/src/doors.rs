@@ -18,11 +18,14 @@ use crate::slices::cut;
 const RULES: &str = "schema = \"s\"\n[generators.g]\nkind = \"sequence\"\n[generators.few]\nkind = \"sequence\"\nmax = 5\n\
                      [generators.high]\nkind = \"sequence\"\nstart = 9223372036854775800\nmax = 9223372036854775900\nbatch = 10\n";
 
+const SERVICE: &str = "schema = \"service\"\n[generators.id]\nkind = \"timestamp\"\nlayout = \"snowflake\"\n";
+
 thread_local! {
     static RUNTIME: Runtime = Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     static LOADED: Arc<RuleSet> = {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("s.toml"), RULES).unwrap();
+        std::fs::write(folder.path().join("service.toml"), SERVICE).unwrap();
         Arc::new(rowstamp::rules::load(folder.path()).expect("the rules are right").0)
     };
 }

@@ -34,6 +34,9 @@ pub(super) fn config(
     let admin = act.admin();
     let resp = act.door(TlsDoor::Redis, &keys.resp.address, &keys.resp.tls);
     let api = act.door(TlsDoor::Api, &keys.api.address, &keys.api.tls);
+    if api.address.is_none() && !keys.api.compat.is_empty() {
+        act.warning("api.compat", "has no effect, since api.address is \"off\"");
+    }
     Some(Config {
         proxy: proxy?,
         control,
@@ -45,6 +48,7 @@ pub(super) fn config(
         users_stale_max: keys.users.stale_max.0,
         resp,
         api,
+        api_compat: keys.api.compat.clone(),
         log: LogSettings {
             level: keys.log.level,
             format: keys.log.format,
@@ -316,11 +320,17 @@ impl Act<'_> {
 
 /// Host name and listen port.
 fn default_name(listen: &Address) -> String {
-    let sources = ["/proc/sys/kernel/hostname", "/etc/hostname"];
-    let read = sources.iter().find_map(|path| fs::read_to_string(path).ok());
-    let host = read.as_deref().map(str::trim).filter(|host| !host.is_empty()).unwrap_or("localhost");
+    let host = host_name();
     match listen {
         Address::Tcp { port, .. } => format!("{host}:{port}"),
         Address::Unix(path) => format!("{host}:{}", path.display()),
     }
+}
+
+/// Of this machine.
+pub(super) fn host_name() -> String {
+    let sources = ["/proc/sys/kernel/hostname", "/etc/hostname"];
+    let read = sources.iter().find_map(|path| fs::read_to_string(path).ok());
+    let host = read.as_deref().map(str::trim).filter(|host| !host.is_empty());
+    host.unwrap_or("localhost").to_owned()
 }

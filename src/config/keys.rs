@@ -429,13 +429,24 @@ pub struct Api {
     /// "host:port", "unix:/path" or "off". Clients log in as one of admin.users or as a user of the store.
     #[schemars(example = &"127.0.0.1:3310")]
     pub address: OrOff,
+    /// Other id services whose paths this port answers too, for clients that were written for these: "leaf" (Meituan Leaf), "udf" (the Spring service org.itkk.udf.id).
+    #[schemars(example = ["leaf", "udf"])]
+    pub compat: Vec<Compat>,
     pub tls: ListenTls,
 }
 
 impl Default for Api {
     fn default() -> Self {
-        Api { address: OrOff::Off, tls: ListenTls::default() }
+        Api { address: OrOff::Off, compat: Vec::new(), tls: ListenTls::default() }
     }
+}
+
+/// "leaf": Meituan Leaf. "udf": the Spring service org.itkk.udf.id, with the paths /service/id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Compat {
+    Leaf,
+    Udf,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -10,17 +10,18 @@ pub mod reload;
 mod secret;
 mod store;
 
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use keys::{ConfigFile, LogFormat, LogLevel, OnDoubt};
+use keys::{Compat, ConfigFile, LogFormat, LogLevel, OnDoubt};
 
 use crate::address::Address;
 use crate::admin::http::HttpSettings;
 use crate::ids::sequence::Seed;
 use crate::proxy::settings::{ListenTls, Settings, TlsIdentity, Verify};
-use crate::rules::model::GeneratorKind;
+use crate::rules::model::{GENERATOR_OF_UDF, GeneratorKind};
 use crate::rules::{self, Mark, RuleSet};
 use crate::toml_file::{self, Environment, Finding, Findings, Secret, Severity, Source};
 use crate::users::User;
@@ -46,7 +47,23 @@ pub struct Config {
     pub resp: DoorSettings,
     /// The HTTP API.
     pub api: DoorSettings,
+    /// Whose paths it answers beside its own.
+    pub api_compat: Vec<Compat>,
     pub log: LogSettings,
+}
+
+impl Config {
+    /// Where other machines reach the HTTP API. `None`: nowhere, or at a port that the system chooses.
+    pub fn api_elsewhere(&self) -> Option<String> {
+        let Address::Tcp { host, port: port @ 1.. } = self.api.address.as_ref()? else { return None };
+        let host = match host.parse::<IpAddr>() {
+            Ok(ip) if ip.is_loopback() => return None,
+            Ok(ip) if ip.is_unspecified() => act::host_name(),
+            Err(_) if host.eq_ignore_ascii_case("localhost") => return None,
+            _ => host.clone(),
+        };
+        Some(Address::Tcp { host, port: *port }.to_string())
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -201,6 +218,7 @@ pub fn load(path: &Path, environment: &Environment) -> Result<Loaded, LoadError>
             let has_control = source.keys.backend.control.is_some();
             findings.extend(control_account(path, has_control, &rules));
             findings.extend(rules::short_lived(&rules, SystemTime::now().into()));
+            findings.extend(generator_of_udf(&source, &rules));
             Some(rules)
         }
         Err(errors) => {
@@ -258,6 +276,23 @@ pub fn http_address(path: &Path) -> Result<Option<Address>, LoadError> {
         Some(source) => Ok(act::http(&source).map(|http| http.address)),
         None => Err(LoadError::Findings(findings.sorted())),
     }
+}
+
+/// Without it the paths of `api.compat` answer errors.
+fn generator_of_udf(source: &Source<ConfigFile>, rules: &RuleSet) -> Option<Finding> {
+    if !source.keys.api.compat.contains(&Compat::Udf) {
+        return None;
+    }
+    let why = match rules.generator_named(GENERATOR_OF_UDF).map(|spec| spec.kind) {
+        Some(GeneratorKind::Timestamp(_)) => return None,
+        Some(GeneratorKind::Sequence(_)) => "and it is a sequence, which has no workers",
+        None => "and the rules have none",
+    };
+    let why = format!(
+        "\"udf\" gives ids of generator {GENERATOR_OF_UDF}, {why}; write schema = \"service\" and [generators.id] with kind = \"timestamp\" \
+         into a file of the rules"
+    );
+    Some(source.warning("api.compat", why))
 }
 
 /// What cannot be done without an account of Rowstamp's own.

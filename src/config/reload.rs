@@ -46,8 +46,9 @@ const WAITS: [&str; 16] = [
 const ACTS: [&str; 1] = ["store.deadline"];
 /// Keys of [`Effect::Reload`]. Sessions share what these say, or do not look at it: the others are in `Shared`, which a session
 /// keeps as it was when its client came.
-const AT_ONCE: [&str; 7] = [
+const AT_ONCE: [&str; 8] = [
     "admin.users*",
+    "api.compat",
     "limits.drain_timeout",
     "log.audit",
     "log.level",
@@ -155,6 +156,7 @@ mod tests {
             ("resp.tls.cert", Effect::NewConnections),
             ("api.address", Effect::Restart),
             ("api.tls.mode", Effect::NewConnections),
+            ("api.compat", Effect::Reload),
             ("log.level", Effect::Reload),
             ("log.format", Effect::Restart),
         ] {

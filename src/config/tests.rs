@@ -1,3 +1,4 @@
+mod doors;
 mod environment;
 mod mistakes;
 mod stores;

@@ -1,14 +1,15 @@
 //! The desk that all doors stand in front of.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use crate::audit::{Audit, Drawn};
 use crate::doors::meter::{DoorMeter, Outcome};
-use crate::ids::TakeError;
-use crate::ids::layout::{DecodeError, Moment, Parts};
+use crate::ids::layout::{DecodeError, Moment, NodeError, Parts};
 use crate::ids::range::block::{IdBlock, Spacing};
+use crate::ids::{Holder, TakeError};
 use crate::rules::model::{GeneratorKind, GeneratorName, GeneratorSpec};
 use crate::tables::InForce;
 use crate::toml_file::nearest;
@@ -26,6 +27,9 @@ const LIST_MAX: u64 = 10_000;
 
 /// Of what a client wrote, in an error.
 const NAME_CHARS_MAX: usize = 128;
+
+/// An error names so many generators.
+const NAMED_MAX: usize = 10;
 
 /// So many names are looked at for the one that was meant.
 const COMPARED_MAX: usize = 500;
@@ -95,6 +99,18 @@ pub(crate) enum Denied {
     Unknown { generator: String, near: String },
     #[error("{n} is not a number of ids; ask for 1 to {IDS_MAX}")]
     Count { n: i64 },
+    #[error(
+        "user {user} has the TAKE right on no {kind} that is called {key:?}; write a generator's name, alone or as schema.name, or grant the right"
+    )]
+    NoneCalled { key: String, kind: &'static str, user: String },
+    #[error("several generators are called {key:?}; write the whole name of one, as {names}")]
+    SeveralCalled { key: String, names: String },
+    #[error("generator {generator} is a sequence, and its ids are of no node; ask without one")]
+    NoNodes { generator: String },
+    #[error("generator {generator}: node {node} {error}")]
+    NoNode { generator: String, node: u64, error: NodeError },
+    #[error("this proxy is node {own} of generator {generator}, not node {node}")]
+    OtherNode { generator: String, node: u64, own: u64 },
     #[error("generator {generator} gives at most {most} ids in one run; ask for fewer")]
     OneRun { generator: String, most: u64 },
     #[error(
@@ -151,8 +167,30 @@ impl IdDesk {
         n: NonZeroU64,
         shape: Shape,
     ) -> Result<IdBlock, Denied> {
-        let taken = self.take_unnoted(caller, generator, n, shape).await;
-        match taken {
+        match self.take_at_once(caller, generator, n, (1, shape)) {
+            Some(block) => Ok(block),
+            None => self.take_slowly(caller, (generator, None), n, shape).await,
+        }
+    }
+
+    /// `n` ids of a timestamp generator, if this proxy makes them as this node.
+    pub(crate) async fn take_as(
+        &self,
+        caller: &Caller,
+        (generator, node): (&str, u64),
+        n: NonZeroU64,
+    ) -> Result<IdBlock, Denied> {
+        self.take_slowly(caller, (generator, Some(node)), n, Shape::List).await
+    }
+
+    async fn take_slowly(
+        &self,
+        caller: &Caller,
+        (generator, node): (&str, Option<u64>),
+        n: NonZeroU64,
+        shape: Shape,
+    ) -> Result<IdBlock, Denied> {
+        match self.take_unnoted(caller, (generator, node), n, shape).await {
             Ok((name, block)) => {
                 self.give(caller, &name, &block, 1);
                 Ok(block)
@@ -164,7 +202,7 @@ impl IdDesk {
     async fn take_unnoted(
         &self,
         caller: &Caller,
-        name: &str,
+        (name, node): (&str, Option<u64>),
         n: NonZeroU64,
         shape: Shape,
     ) -> Result<(GeneratorName, IdBlock), Denied> {
@@ -180,18 +218,42 @@ impl IdDesk {
         if !self.tables.acts(&spec.name) {
             return Err(Denied::Shadow { generator: name.to_owned() });
         }
+        if let Some(node) = node {
+            self.may_be_node(&spec, node)?;
+        }
         let user = &caller.login.user;
         let charge = self.users.charge(user, grant, (name, n.get())).map_err(Denied::OverQuota)?;
         let taken = self.tables.take_for_door(name, n, (self.deadline)()).await.map_err(Denied::NoIds)?;
         let block = taken.ok_or_else(|| self.unknown(caller, name))?;
-        // Meanwhile the right may have gone: then the ids are a gap.
+        // Meanwhile the right may have gone, or the node: then the ids are a gap.
         let now = caller.login.as_of(&self.users.roster());
         if now.is_none_or(|login| login.user.grant(Right::Take, name).is_none()) {
             let (user, generator) = (user.name.clone(), shortened(name));
             return Err(Denied::NoRight { user, right: Right::Take, generator });
         }
+        if let (Some(node), GeneratorKind::Timestamp(timestamp)) = (node, &spec.kind) {
+            let own = timestamp.layout.node_of(block.first());
+            if own != node {
+                return Err(Denied::OtherNode { generator: name.to_owned(), node, own });
+            }
+        }
         charge.keep();
         Ok((spec.name, block))
+    }
+
+    /// As far as is known before ids are taken.
+    fn may_be_node(&self, spec: &GeneratorSpec, node: u64) -> Result<(), Denied> {
+        let generator = spec.name.to_string();
+        let GeneratorKind::Timestamp(timestamp) = &spec.kind else {
+            return Err(Denied::NoNodes { generator });
+        };
+        if let Err(error) = timestamp.layout.check_node(node) {
+            return Err(Denied::NoNode { generator, node, error });
+        }
+        match self.tables.node_of(&spec.name) {
+            Some(own) if own != node => Err(Denied::OtherNode { generator, node, own }),
+            _ => Ok(()),
+        }
     }
 
     /// The last of it is the highest.
@@ -248,6 +310,34 @@ impl IdDesk {
         specs
     }
 
+    /// The whole name of the generator that a client means by a name with or without its schema. `kind` tells which generators it means.
+    pub(crate) fn called(
+        &self,
+        caller: &Caller,
+        key: &str,
+        (kind, is_of_kind): (&'static str, fn(&GeneratorKind) -> bool),
+    ) -> Result<String, Denied> {
+        let mut found = match self.tables.generator_named(key) {
+            Some(spec) => vec![spec],
+            None => self.tables.generators_called(key),
+        };
+        let user = &caller.login.user;
+        found.retain(|spec| is_of_kind(&spec.kind) && user.may(Right::Take, &spec.name.to_string()));
+        let names: Vec<_> = found.iter().take(NAMED_MAX).map(|spec| spec.name.to_string()).collect();
+        let key = || shortened(key);
+        Err(self.noted(match &names[..] {
+            [name] => return Ok(name.clone()),
+            [] => Denied::NoneCalled { key: key(), kind, user: user.name.clone() },
+            several => Denied::SeveralCalled { key: key(), names: several.join(", ") },
+        }))
+    }
+
+    /// Whose the nodes of a generator are. `None`: that cannot be found out now.
+    pub(crate) async fn holders(&self, generator: &str) -> Option<BTreeMap<u64, Holder>> {
+        let spec = self.tables.generator_named(generator)?;
+        self.tables.holders_of(&spec.name, (self.deadline)()).await
+    }
+
     /// Whether there is one of this name that the caller may look at.
     pub(crate) fn has(&self, caller: &Caller, generator: &str) -> Result<bool, Denied> {
         caller.needs(Right::Read, generator)?;
@@ -287,6 +377,6 @@ impl IdDesk {
 }
 
 /// What a client wrote, as an error shows it.
-fn shortened(written: &str) -> String {
+pub(super) fn shortened(written: &str) -> String {
     written.chars().take(NAME_CHARS_MAX).collect()
 }

@@ -112,6 +112,14 @@ impl Generator {
         }
     }
 
+    /// As which node this proxy makes a timestamp generator's ids.
+    pub fn node(&self) -> Option<u64> {
+        match self {
+            Generator::Sequence(_) => None,
+            Generator::Timestamp(timestamp) => Some(timestamp.node()),
+        }
+    }
+
     /// This proxy has moved a table away from it.
     pub async fn follow(&self, moves: &Moves) {
         match self {

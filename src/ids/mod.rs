@@ -27,5 +27,5 @@ pub use errors::{OpenError, TakeError};
 pub use fence::{bound_of, issued_below, raise_bound};
 pub use generator::{Advanced, Sequence, Stats};
 pub use kinds::Generator;
-pub use nodes::raise_ticks;
+pub use nodes::{Holder, raise_ticks};
 pub use slots::{BIGINT_MAX, ID_MAX};

@@ -4,7 +4,7 @@
 //! Uniqueness does not hang on it: two proxies of one node would reserve ticks of one bound in turns, and so never the same.
 //! But each would have to reserve behind the other, and ids would run ahead of the clock without end.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Map;
@@ -13,7 +13,7 @@ use super::fence::{Fence, KIND_TIMESTAMP, Subject};
 use crate::ids::fence::node_slots::slots;
 use crate::ids::layout::Layout;
 use crate::store::record::{change, decode, encode, fresh_token};
-use crate::store::{FORMAT, GeneratorRecord, Key, Outcome, Store, StoreError, Versioned};
+use crate::store::{FORMAT, GeneratorRecord, Key, Outcome, ProxyRecord, Store, StoreError, Versioned};
 
 /// Who of the fleet makes the ids: what stands in their node fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,6 +133,33 @@ async fn raise_slot(store: &dyn Store, key: &Key, tick: u64) -> Result<bool, Sto
     Ok(change(store, key, raised).await?.is_some())
 }
 
+/// A proxy that makes a generator's ids.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holder {
+    pub proxy: String,
+    /// `host:port` of its HTTP API, where it has one that other machines can reach.
+    pub api: Option<String>,
+}
+
+/// Whose the nodes of a generator are, of the proxies that live.
+pub async fn holders(store: &dyn Store, name: &str) -> Result<BTreeMap<u64, Holder>, StoreError> {
+    let slots = slots(store, name).await?;
+    let mut proxies = BTreeMap::new();
+    for (key, found) in store.list(Key::PROXIES).await? {
+        if let Some(proxy) = key.as_str().strip_prefix(Key::PROXIES) {
+            // A record that cannot be read says no less about who lives.
+            let record = decode::<ProxyRecord>(&key, &found.value).ok();
+            proxies.insert(proxy.to_owned(), record.and_then(|record| record.api));
+        }
+    }
+    let holder = |(node, slot): (u64, Versioned<GeneratorRecord>)| {
+        let proxy = slot.value.owner;
+        let api = proxies.get(&proxy)?.clone();
+        Some((node, Holder { proxy, api }))
+    };
+    Ok(slots.into_iter().filter_map(holder).collect())
+}
+
 /// The proxies that live, by name. A store for one proxy knows none.
 pub(super) async fn living(store: &dyn Store) -> Result<BTreeSet<String>, StoreError> {
     let proxies = store.list(Key::PROXIES).await?;
@@ -145,8 +172,7 @@ pub(super) async fn living(store: &dyn Store) -> Result<BTreeSet<String>, StoreE
 
 #[cfg(test)]
 mod tests {
-    use super::Node;
-    use super::claim;
+    use super::{Holder, Node, claim, holders};
     use crate::ids::layout::presets::Preset;
     use crate::ids::layout::{Field, Layout, Moment, Part};
     use crate::store::memory::{Faults, MemoryStore};
@@ -205,6 +231,26 @@ mod tests {
         assert_eq!(fixed("p2", 7).await, Err(taken));
         assert_eq!(fixed("gone", 8).await, Ok(8));
         assert_eq!(fixed("p2", 8).await, Ok(8));
+    }
+
+    #[tokio::test]
+    async fn whose_the_nodes_are_now() {
+        let layout = Preset::find("snowflake").unwrap().layout();
+        let store = MemoryStore::new();
+        let proxy =
+            |api: &str| format!(r#"{{"v":1,"address":"a","version":"0","since":"s","run":"r"{api}}}"#);
+        store.poke(&Key::proxy("p1"), proxy("").as_bytes());
+        store.poke(&Key::proxy("p2"), proxy(r#","api":"p2:3310""#).as_bytes());
+        store.poke(&Key::proxy("p3"), br#"{"v":99}"#);
+        for (owner, node) in [("p1", 0), ("gone", 5), ("p2", 7), ("p3", 8)] {
+            claim(&store, NAME, owner, &layout, Node::Fixed(node)).await.unwrap();
+        }
+        claim(&store, "shop.others", "p2", &layout, Node::Fixed(9)).await.unwrap();
+        let found = holders(&store, NAME).await.unwrap();
+        let holder =
+            |proxy: &str, api: Option<&str>| Holder { proxy: proxy.to_owned(), api: api.map(str::to_owned) };
+        let expect = [(0, holder("p1", None)), (7, holder("p2", Some("p2:3310"))), (8, holder("p3", None))];
+        assert_eq!(found.into_iter().collect::<Vec<_>>(), expect);
     }
 
     #[tokio::test]

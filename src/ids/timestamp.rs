@@ -156,6 +156,11 @@ impl Timestamp {
         &self.spec
     }
 
+    /// The node field of its ids.
+    pub fn node(&self) -> u64 {
+        self.node
+    }
+
     /// `n` ids, if they are reserved already.
     #[inline]
     pub fn try_take(&self, n: NonZeroU64) -> Option<IdBlock> {

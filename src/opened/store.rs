@@ -137,8 +137,11 @@ async fn open_kind(config: &Config) -> anyhow::Result<Arc<dyn Store>> {
             Err(error) => Err(error.into()),
         },
         StoreKind::Mysql(mysql) => {
-            let proxy =
-                mysql::Proxy { name: config.proxy.name.clone(), address: config.proxy.listen.to_string() };
+            let proxy = mysql::Proxy {
+                name: config.proxy.name.clone(),
+                address: config.proxy.listen.to_string(),
+                api: config.api_elsewhere(),
+            };
             let (servers, table) = mysql_table(config, mysql)?;
             Ok(Arc::new(MysqlStore::open(servers, &table, Some(&proxy)).await?))
         }
@@ -204,6 +207,7 @@ fn etcd_settings(config: &Config, etcd: &Etcd) -> anyhow::Result<EtcdSettings> {
         tls,
         name: config.proxy.name.clone(),
         address: config.proxy.listen.to_string(),
+        api: config.api_elsewhere(),
         state_path: config.proxy.state_path.clone(),
     })
 }

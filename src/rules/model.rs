@@ -16,6 +16,9 @@ use crate::sql::name::same_column;
 /// Two names of 64 characters of up to 4 bytes, and the dot between them.
 const WRITTEN_BYTES_MAX: usize = 2 * 64 * 4 + 1;
 
+/// The generator of all ids of the paths `api.compat = ["udf"]`, which name none.
+pub const GENERATOR_OF_UDF: &str = "service.id";
+
 /// A generator's identity in the store: `schema.name`, whatever file defines it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GeneratorName {

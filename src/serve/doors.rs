@@ -11,8 +11,9 @@ use tokio::time::timeout;
 
 use crate::address::Address;
 use crate::address::listener::{ListenError, Listener};
+use crate::config::keys::Compat;
 use crate::config::{Config, DoorSettings};
-use crate::doors::api::Api;
+use crate::doors::api::{Api, Service};
 use crate::doors::resp::Redis;
 use crate::doors::{Door, DoorMeter, IdDesk, Protocol, Terms};
 use crate::proxy::connect::tls::{ClientSide, TlsError};
@@ -23,8 +24,15 @@ use crate::users::Directory;
 /// One of each, in the order of [`NAMES`].
 pub(super) type PerDoor<T> = [T; 2];
 
-/// Towards new clients of each; a reload replaces it.
-pub(super) type DoorTls = Arc<ArcSwap<PerDoor<ClientSide>>>;
+/// What a reload replaces.
+pub(super) type DoorTerms = Arc<ArcSwap<ReloadableTerms>>;
+
+pub struct ReloadableTerms {
+    /// Towards new clients of each.
+    tls: PerDoor<ClientSide>,
+    /// The other services whose paths the HTTP API answers.
+    services: Vec<Service>,
+}
 
 /// In metrics and audit lines.
 pub(super) const NAMES: PerDoor<&str> = [RESP, API];
@@ -76,21 +84,27 @@ pub(super) async fn bind_sockets(
     Ok([bind(resp, resp_at, resp_socket).await?, bind(api, api_at, api_socket).await?])
 }
 
-/// TLS towards the clients of each door. Where a door is off, no file is read or made for it.
-pub(super) fn tls(config: &Config) -> Result<PerDoor<ClientSide>, TlsError> {
+/// Where a door is off, no file is read or made for its TLS.
+pub(super) fn terms(config: &Config) -> Result<ReloadableTerms, TlsError> {
     let of = |settings: &DoorSettings, state_path: &Path| match settings.address {
         Some(_) => ClientSide::new(&settings.tls, state_path),
         None => Ok(ClientSide::Disabled),
     };
     let ([resp, api], state_path) = (settings(config), &config.proxy.state_path);
-    Ok([of(resp, state_path)?, of(api, state_path)?])
+    let tls = [of(resp, state_path)?, of(api, state_path)?];
+    let service = |compat: &Compat| match compat {
+        Compat::Leaf => Service::Leaf,
+        Compat::Udf => Service::Udf,
+    };
+    let services = config.api_compat.iter().map(service).collect();
+    Ok(ReloadableTerms { tls, services })
 }
 
 /// What the doors of this process stand on.
 pub(super) struct Doors {
     pub(super) shared: Arc<ArcSwap<Shared>>,
     pub(super) users: Arc<Directory>,
-    pub(super) tls: DoorTls,
+    pub(super) terms: DoorTerms,
     pub(super) meters: PerDoor<Arc<DoorMeter>>,
     pub(super) proxy: String,
 }
@@ -109,7 +123,9 @@ impl Doors {
         let [resp, api] = sockets;
         let ([resp_meter, api_meter], [resp_says, api_says]) = (&self.meters, &SOCKETS);
         let redis = Redis::new(self.desk(RESP, resp_meter), &self.proxy);
-        let http = Api::new(self.desk(API, api_meter));
+        let reloadable = self.terms.clone();
+        let http =
+            Api::new(self.desk(API, api_meter), move |service| reloadable.load().services.contains(&service));
         let resp = open((resp, resp_says), redis, self.terms(|[resp, _]| resp));
         OpenDoors([resp, open((api, api_says), http, self.terms(|[_, api]| api))])
     }
@@ -130,10 +146,10 @@ impl Doors {
         &self,
         of_door: fn(&PerDoor<ClientSide>) -> &ClientSide,
     ) -> impl Fn() -> Terms + Send + Sync + 'static {
-        let (tls, shared) = (self.tls.clone(), self.shared.clone());
+        let (reloadable, shared) = (self.terms.clone(), self.shared.clone());
         move || {
-            let (tls, limits) = (tls.load(), shared.load().login.settings.limits.clone());
-            let tls = of_door(&tls);
+            let (reloadable, limits) = (reloadable.load(), shared.load().login.settings.limits.clone());
+            let tls = of_door(&reloadable.tls);
             Terms {
                 acceptor: tls.acceptor().cloned(),
                 needs_tls: tls.is_required(),

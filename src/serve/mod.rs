@@ -46,7 +46,7 @@ use crate::proxy::settings::Verify;
 use crate::proxy::verifier::Verifier;
 use crate::rules::{Mark, RuleSet};
 use crate::schema::Schema;
-use crate::serve::doors::{DoorTls, Doors, PerDoor};
+use crate::serve::doors::{DoorTerms, Doors, PerDoor};
 use crate::serve::log::SetLogLevel;
 use crate::serve::operator::{Parts, ProxyDesk};
 use crate::serve::reload::Reloader;
@@ -81,7 +81,7 @@ pub struct Opened {
     draining: watch::Sender<bool>,
     console: Socket,
     doors: PerDoor<Socket>,
-    door_tls: DoorTls,
+    terms: DoorTerms,
     http: Option<Listening>,
     incumbent: Incumbent,
     hangup: Signal,
@@ -138,7 +138,7 @@ impl Opened {
             None => None,
         };
         login.primary = schema.as_ref().map(|schema| schema.primary().clone()).unwrap_or_default();
-        let door_tls = doors::tls(&config)?;
+        let terms = doors::terms(&config)?;
         let place =
             if start.takes_over { takeover::ask(settings, doors::addresses(&config)).await? } else { None };
         let takes_over = place.is_some();
@@ -167,8 +167,8 @@ impl Opened {
         let incumbent = Incumbent::new(&config, tables.clone(), store.clone());
         let acting = (config.clone(), written, mark);
         let config_path = start.config_path.clone();
-        let door_tls = Arc::new(ArcSwap::from_pointee(door_tls));
-        let acts = (shared.clone(), door_tls.clone(), users.clone());
+        let terms = Arc::new(ArcSwap::from_pointee(terms));
+        let acts = (shared.clone(), terms.clone(), users.clone());
         let reloader = Arc::new(Reloader::new(start.config_path, acting, acts, set_log_level));
         let parts = Parts {
             config,
@@ -183,7 +183,7 @@ impl Opened {
             draining: drain,
         };
         let opened =
-            Opened { parts, config_path, store, draining, console, doors, door_tls, http, incumbent, hangup };
+            Opened { parts, config_path, store, draining, console, doors, terms, http, incumbent, hangup };
         Ok((opened, handover))
     }
 }
@@ -196,7 +196,7 @@ pub async fn run(
     mut stop: impl AsyncFnMut() -> &'static str,
     hurry: impl Future<Output = ()>,
 ) {
-    let Opened { parts, config_path, store, draining, console, doors, door_tls, http, mut incumbent, hangup } =
+    let Opened { parts, config_path, store, draining, console, doors, terms, http, mut incumbent, hangup } =
         opened;
     let (shared, tables, reloader) = (parts.shared.clone(), parts.tables.clone(), parts.reloader.clone());
     let mut reloads = JoinSet::new();
@@ -205,7 +205,7 @@ pub async fn run(
     let stand_on = Doors {
         shared: shared.clone(),
         users: parts.users.clone(),
-        tls: door_tls,
+        terms,
         meters: parts.doors.clone(),
         proxy: parts.config.proxy.name.clone(),
     };

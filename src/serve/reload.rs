@@ -11,10 +11,10 @@ use crate::audit::{self, AuditError};
 use crate::config::keys::{ConfigFile, LogLevel};
 use crate::config::reload::{acts_on_reload, reloaded};
 use crate::config::{Config, LoadError, Loaded};
-use crate::proxy::connect::tls::{ClientSide, Tls, TlsError};
+use crate::proxy::connect::tls::{Tls, TlsError};
 use crate::proxy::session::Shared;
 use crate::rules::{Change, Mark, RuleSet, changes};
-use crate::serve::doors::{self, DoorTls, PerDoor};
+use crate::serve::doors::{self, DoorTerms, ReloadableTerms};
 use crate::serve::settings::differing;
 use crate::tables::TableError;
 use crate::toml_file::{Findings, Severity};
@@ -85,7 +85,7 @@ pub struct Reloader {
     began: Arc<ConfigFile>,
     /// What new sessions get.
     shared: Arc<ArcSwap<Shared>>,
-    door_tls: DoorTls,
+    terms: DoorTerms,
     users: Arc<Directory>,
     set_log_level: Box<dyn Fn(LogLevel) + Send + Sync>,
 }
@@ -103,7 +103,8 @@ struct Next {
     config: Config,
     written: Arc<ConfigFile>,
     rules: RuleSet,
-    tls: (Tls, PerDoor<ClientSide>),
+    tls: Tls,
+    terms: ReloadableTerms,
     summary: Reloaded,
 }
 
@@ -111,14 +112,14 @@ impl Reloader {
     pub fn new(
         config_path: PathBuf,
         (acting, written, read): (Config, ConfigFile, Mark),
-        (shared, door_tls, users): (Arc<ArcSwap<Shared>>, DoorTls, Arc<Directory>),
+        (shared, terms, users): (Arc<ArcSwap<Shared>>, DoorTerms, Arc<Directory>),
         set_log_level: Box<dyn Fn(LogLevel) + Send + Sync>,
     ) -> Self {
         let done = Done { good: 0, bad: 0, last_was_good: true, good_at: SystemTime::now() };
         let began = Arc::new(written);
         let notes = Mutex::new(Notes { read, written: Arc::clone(&began), done });
         let acting = tokio::sync::Mutex::new(acting);
-        Reloader { config_path, acting, notes, began, shared, door_tls, users, set_log_level }
+        Reloader { config_path, acting, notes, began, shared, terms, users, set_log_level }
     }
 
     /// The folder whose changes are taken up by themselves. `None`: they are not, or another
@@ -177,8 +178,8 @@ impl Reloader {
         let Loaded { config, written, rules, warnings, .. } = loaded?;
         let (config, waiting) = reloaded(acting, config);
         let of_tls = config.clone();
-        let both = move || Ok::<_, TlsError>((Tls::new(&of_tls.proxy)?, doors::tls(&of_tls)?));
-        let tls = tokio::task::spawn_blocking(both).await??;
+        let both = move || Ok::<_, TlsError>((Tls::new(&of_tls.proxy)?, doors::terms(&of_tls)?));
+        let (tls, terms) = tokio::task::spawn_blocking(both).await??;
         let changed = differing(&self.written().1, &written);
         let summary = Reloaded {
             rules: rules.rules().len(),
@@ -188,11 +189,11 @@ impl Reloader {
             settings: changed.into_iter().filter(|key| acts_on_reload(key)).collect(),
             waiting,
         };
-        Ok(Next { config, written: Arc::from(written), rules, tls, summary })
+        Ok(Next { config, written: Arc::from(written), rules, tls, terms, summary })
     }
 
     async fn activate(&self, next: Next, acting: &mut Config) -> Result<Reloaded, ReloadError> {
-        let Next { config, written, rules, tls: (tls, door_tls), summary } = next;
+        let Next { config, written, rules, tls, terms, summary } = next;
         let shared = self.shared.load_full();
         // Statements are noted in it a moment before the rest acts, or, where that fails, from now
         // on.
@@ -210,7 +211,7 @@ impl Reloader {
         next.verifier.mode = config.rewrite.verify;
         next.forwards = config.rewrite.forwards();
         self.shared.store(Arc::new(next));
-        self.door_tls.store(Arc::new(door_tls));
+        self.terms.store(Arc::new(terms));
         (self.set_log_level)(config.log.level);
         self.users.set_file(Arc::clone(&config.admin.users), config.users_stale_max);
         *acting = config;

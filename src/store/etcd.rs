@@ -50,6 +50,8 @@ pub struct EtcdSettings {
     pub name: String,
     /// Where the proxy listens; for people.
     pub address: String,
+    /// Where other machines reach its HTTP API.
+    pub api: Option<String>,
     /// Folder of local marks.
     pub state_path: PathBuf,
 }
@@ -72,6 +74,7 @@ struct Inner {
     keys: Keys,
     name: String,
     address: String,
+    api: Option<String>,
     /// This process, unlike all others.
     run: String,
     since: String,
@@ -110,6 +113,7 @@ impl EtcdStore {
             keys,
             name,
             address: settings.address,
+            api: settings.api,
             since: humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string(),
             marks,
             witness: Mutex::new(Witness::new(run.clone(), of_marks(|m| m.witness), of_marks(|m| m.raised))),

@@ -56,6 +56,9 @@ pub struct ProxyRecord {
     pub since: String,
     /// Which process, unlike all others.
     pub run: String,
+    /// `host:port` of its HTTP API, where it has one that other machines can reach.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api: Option<String>,
     #[serde(flatten)]
     pub unknown: Map<String, Value>,
 }

@@ -273,6 +273,14 @@ impl InForce {
         })
     }
 
+    /// Those of this name, whatever their schemas.
+    pub(crate) fn generators_called(&self, name: &str) -> Vec<GeneratorSpec> {
+        let now = self.now();
+        let made = now.generators.made();
+        let all = now.rules.generators().chain(made.iter().map(|spec| &**spec));
+        all.filter(|spec| spec.name.name == name).cloned().collect()
+    }
+
     /// Whether a generator gives ids under these rules: not where all its tables are in shadow mode.
     pub(crate) fn acts(&self, name: &GeneratorName) -> bool {
         let now = self.now();

@@ -2,6 +2,7 @@
 
 mod answers;
 pub(crate) mod client;
+mod compat;
 mod hostile;
 mod ids;
 mod logins;

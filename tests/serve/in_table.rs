@@ -111,7 +111,7 @@ fn a_server_that_has_no_room_for_prepared_statements() {
 fn one_proxy_of_a_name() {
     let Some(server) = server(Kind::MariaDb) else { return };
     server.client().run("CREATE DATABASE IF NOT EXISTS in_table_name");
-    let named = |name: &str| Named { name: name.to_owned(), address: "127.0.0.1:1".to_owned() };
+    let named = |name: &str| Named { name: name.to_owned(), address: "127.0.0.1:1".to_owned(), api: None };
     block_on(async {
         let table = table("in_table_name", "bounds");
         let open = async |name: &str| MysqlStore::open(opts(server), &table, Some(&named(name))).await;

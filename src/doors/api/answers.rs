@@ -127,11 +127,7 @@ pub(super) async fn draw(
 ) -> Result<Response, Problem> {
     let desk = &office.desk;
     let n = desk.count(wanted.count()?)?;
-    let block = match desk.take_at_once(&caller, &name, n, (1, Shape::List)) {
-        Some(block) => block,
-        None => desk.take(&caller, &name, n, Shape::List).await?,
-    };
-    Ok(json(&Taken::new(&block)))
+    Ok(json(&Taken::new(&desk.take(&caller, &name, n, Shape::List).await?)))
 }
 
 /// List the generators that the user may look at
@@ -212,7 +208,7 @@ pub(super) async fn document(State(office): State<Arc<Office>>) -> Response {
     body(office.document.clone())
 }
 
-fn json(answer: &impl Serialize) -> Response {
+pub(super) fn json(answer: &impl Serialize) -> Response {
     match serde_json::to_string(answer) {
         Ok(text) => body(text + "\n"),
         Err(error) => Problem::unavailable(format!("the answer cannot be written: {error}")).into_response(),
@@ -226,7 +222,7 @@ fn body(json: String) -> Response {
 }
 
 /// What the path names.
-pub(super) struct InPath<T>(T);
+pub(super) struct InPath<T>(pub(super) T);
 
 impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for InPath<T> {
     type Rejection = Problem;

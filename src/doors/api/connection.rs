@@ -5,7 +5,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::Body;
 use axum::http::header::{self, HeaderValue};
 use axum::response::{IntoResponse, Response};
@@ -14,11 +13,11 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::TokioIo;
-use hyper_util::service::TowerToHyperService;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_io_timeout::TimeoutWriter;
 
+use super::compat::Paths;
 use super::login::Visitor;
 use super::wanted;
 use crate::address::socket::Stream;
@@ -35,7 +34,7 @@ const FAREWELL: Duration = Duration::from_secs(2);
 /// Serves a client to its end.
 pub(super) async fn serve(
     stream: &mut dyn Stream,
-    router: &Router,
+    paths: &Arc<Paths>,
     visitor: Visitor,
     limits: ClientLimits,
     mut draining: watch::Receiver<bool>,
@@ -43,11 +42,10 @@ pub(super) async fn serve(
     let mut timed = TimeoutWriter::new(stream);
     timed.set_timeout(Some(limits.write));
     let (visitor, drains, draining_now) = (Arc::new(visitor), draining.clone(), draining.clone());
-    let router = TowerToHyperService::new(router.clone());
     let service = service_fn(|request: Request<Incoming>| {
-        let (router, visitor, drains) = (router.clone(), visitor.clone(), drains.clone());
+        let (paths, visitor, drains) = (paths.clone(), visitor.clone(), drains.clone());
         async move {
-            let mut answer = answer(request, &router, &visitor).await;
+            let mut answer = answer(request, &paths, &visitor).await;
             if *drains.borrow()
                 && let Ok(answer) = &mut answer
             {
@@ -102,7 +100,7 @@ pub(super) async fn serve(
 
 async fn answer(
     request: Request<Incoming>,
-    router: &TowerToHyperService<Router>,
+    paths: &Paths,
     visitor: &Arc<Visitor>,
 ) -> Result<Response, std::convert::Infallible> {
     let (head, body) = request.into_parts();
@@ -114,7 +112,7 @@ async fn answer(
     let mut request = Request::from_parts(head, Body::from(body));
     request.extensions_mut().insert(visitor.clone());
     visitor.is_served(true);
-    let answer = router.call(request).await;
+    let answer = paths.router_of(request.uri().path()).call(request).await;
     visitor.is_served(false);
     answer
 }

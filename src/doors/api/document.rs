@@ -3,14 +3,17 @@
 use std::sync::Arc;
 
 use axum::Router;
+use axum::http::{Method, StatusCode, Uri};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa::{Modify, OpenApi};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::answers;
+use super::compat::Service;
 use super::office::Office;
-use super::problem::{ProblemBody, no_method, no_path};
+use super::problem::{Problem, ProblemBody};
+use crate::doors::desk::shortened;
 
 #[derive(OpenApi)]
 #[openapi(
@@ -59,4 +62,33 @@ pub(super) fn router() -> (Router<Arc<Office>>, String) {
     let router = router.fallback(no_path).method_not_allowed_fallback(no_method);
     // What serde derives is always written.
     (router, document.to_pretty_json().unwrap_or_default())
+}
+
+/// A path that is none of this door's.
+async fn no_path(uri: Uri) -> Problem {
+    let path = shortened(uri.path());
+    let why = match Service::of(uri.path()) {
+        None => format!(
+            "there is no {path:?}; the paths are /v1/generators, /v1/generators/{{g}}, /v1/generators/{{g}}/ids, \
+             /v1/generators/{{g}}/ids/{{id}} and /v1/openapi.json"
+        ),
+        Some(service) => {
+            let name = service.name();
+            format!(
+                "there is no {path:?}, since api.compat does not have {name:?}; add {name:?} to api.compat"
+            )
+        }
+    };
+    Problem::new(StatusCode::NOT_FOUND, "no_path", why)
+}
+
+/// Which methods there are is in the header `Allow`.
+async fn no_method(method: Method, uri: Uri) -> Problem {
+    let parts: Vec<_> = uri.path().split('/').collect();
+    let why = if matches!(parts[..], ["", "v1", "generators", _, "ids"]) {
+        format!("{method} draws no ids; use POST")
+    } else {
+        format!("there is no {method} here; use GET")
+    };
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "no_method", why)
 }

@@ -92,6 +92,10 @@ impl Visitor {
         self.is_served.load(Ordering::Relaxed)
     }
 
+    pub(super) fn is_tls(&self) -> bool {
+        self.is_tls
+    }
+
     fn may_send_passwords(&self) -> bool {
         may_send_passwords(self.is_tls, self.from)
     }

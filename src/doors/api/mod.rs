@@ -4,6 +4,7 @@
 //! hyper's, paths are axum's, and the OpenAPI document is made by utoipa from the functions that answer.
 
 mod answers;
+mod compat;
 mod connection;
 mod document;
 mod login;
@@ -14,8 +15,8 @@ mod wanted;
 use std::io;
 use std::sync::Arc;
 
-use axum::Router;
-
+use self::compat::Paths;
+pub use self::compat::Service;
 use self::login::Visitor;
 use self::office::Office;
 use super::desk::IdDesk;
@@ -24,14 +25,15 @@ use super::entry::{End, Guest, Protocol};
 /// The HTTP API.
 pub struct Api {
     office: Arc<Office>,
-    router: Router,
+    paths: Arc<Paths>,
 }
 
 impl Api {
-    pub fn new(desk: IdDesk) -> Api {
+    /// `is_answered` says of another service whether its paths are answered. It is asked for each request, so that a reload counts.
+    pub fn new(desk: IdDesk, is_answered: impl Fn(Service) -> bool + Send + Sync + 'static) -> Api {
         let (router, document) = document::router();
         let office = Arc::new(Office::new(desk, document));
-        Api { router: router.with_state(office.clone()), office }
+        Api { paths: Arc::new(Paths::new(router, &office, is_answered)), office }
     }
 }
 
@@ -42,6 +44,6 @@ impl Protocol for Api {
     async fn serve(&self, guest: Guest<'_>) -> io::Result<End> {
         let Guest { stream, from, is_tls, id, limits, place, draining, .. } = guest;
         let visitor = Visitor::new(self.office.clone(), (from, is_tls), id, (limits.clients, place));
-        connection::serve(stream, &self.router, visitor, limits, draining).await
+        connection::serve(stream, &self.paths, visitor, limits, draining).await
     }
 }

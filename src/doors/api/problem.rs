@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use axum::http::header::{self, HeaderValue};
-use axum::http::{HeaderMap, Method, StatusCode, Uri};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::openapi::header::HeaderBuilder;
@@ -34,6 +34,8 @@ pub(super) struct Problem {
     retry_after: Option<Duration>,
     /// Which logins there are, of a client that has to log in.
     challenge: Option<&'static str>,
+    /// Where it is answered.
+    location: Option<String>,
     /// The connection is of no more use.
     closes: bool,
 }
@@ -44,15 +46,15 @@ pub(super) struct Problem {
 pub(super) struct ProblemBody<'a> {
     /// What the status is called.
     #[schema(example = "Forbidden")]
-    title: &'a str,
+    pub(super) title: &'a str,
     #[schema(example = 403)]
-    status: u16,
+    pub(super) status: u16,
     /// For programs: which error it is.
     #[schema(example = "no_right")]
-    code: &'a str,
+    pub(super) code: &'a str,
     /// For people: what is wrong, and what to do about it.
     #[schema(example = "user labels has no TAKE right on generator \"shop.orders\"")]
-    detail: &'a str,
+    pub(super) detail: &'a str,
 }
 
 impl Problem {
@@ -61,7 +63,8 @@ impl Problem {
         code: &'static str,
         detail: impl Into<Cow<'static, str>>,
     ) -> Problem {
-        Problem { status, code, detail: detail.into(), retry_after: None, challenge: None, closes: false }
+        let (retry_after, challenge, location) = (None, None, None);
+        Problem { status, code, detail: detail.into(), retry_after, challenge, location, closes: false }
     }
 
     pub(super) fn bad_request(detail: impl Into<Cow<'static, str>>) -> Problem {
@@ -73,12 +76,21 @@ impl Problem {
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", detail).retry_after(TRY_AGAIN)
     }
 
+    #[cfg(test)]
+    pub(super) fn status(&self) -> StatusCode {
+        self.status
+    }
+
     pub(super) fn retry_after(self, wait: Duration) -> Problem {
         Problem { retry_after: Some(wait), ..self }
     }
 
     pub(super) fn challenged_by(self, challenge: &'static str) -> Problem {
         Problem { challenge: Some(challenge), ..self }
+    }
+
+    pub(super) fn located(self, url: String) -> Problem {
+        Problem { location: Some(url), ..self }
     }
 
     pub(super) fn closes(self) -> Problem {
@@ -94,7 +106,12 @@ impl From<Denied> for Problem {
                 Some(wait) => (StatusCode::TOO_MANY_REQUESTS, "over_quota", Some(wait)),
                 None => (StatusCode::BAD_REQUEST, "too_many", None),
             },
-            Denied::Unknown { .. } => (StatusCode::NOT_FOUND, "no_generator", None),
+            Denied::Unknown { .. } | Denied::NoneCalled { .. } => {
+                (StatusCode::NOT_FOUND, "no_generator", None)
+            }
+            Denied::SeveralCalled { .. } => (StatusCode::BAD_REQUEST, "several_generators", None),
+            Denied::NoNodes { .. } | Denied::NoNode { .. } => (StatusCode::BAD_REQUEST, "bad_worker", None),
+            Denied::OtherNode { .. } => (StatusCode::MISDIRECTED_REQUEST, "other_worker", None),
             Denied::Count { .. } => (StatusCode::BAD_REQUEST, "bad_count", None),
             Denied::OneRun { .. } | Denied::Runs { .. } | Denied::NoIds(TakeError::TooMany { .. }) => {
                 (StatusCode::BAD_REQUEST, "too_many", None)
@@ -152,13 +169,19 @@ impl IntoResponses for Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let Problem { status, code, detail, retry_after, challenge, closes } = self;
-        let title = status.canonical_reason().unwrap_or_default();
-        let body = ProblemBody { title, status: status.as_u16(), code, detail: &detail };
         // Strings and a number are always written.
-        let body = serde_json::to_string(&body).unwrap_or_default() + "\n";
+        self.told("application/problem+json", |body| serde_json::to_string(body).unwrap_or_default() + "\n")
+    }
+}
+
+impl Problem {
+    /// The answer, in a form of `kind`.
+    pub(super) fn told(self, kind: &'static str, body: impl FnOnce(&ProblemBody<'_>) -> String) -> Response {
+        let Problem { status, code, detail, retry_after, challenge, location, closes } = self;
+        let title = status.canonical_reason().unwrap_or_default();
+        let body = body(&ProblemBody { title, status: status.as_u16(), code, detail: &detail });
         let mut headers = HeaderMap::new();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         if let Some(wait) = retry_after {
             // Whole seconds, rounded up.
@@ -168,32 +191,14 @@ impl IntoResponse for Problem {
         if let Some(challenge) = challenge {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
         }
+        if let Some(location) = location.and_then(|location| HeaderValue::from_str(&location).ok()) {
+            headers.insert(header::LOCATION, location);
+        }
         if closes {
             headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         (status, headers, body).into_response()
     }
-}
-
-/// A path that is none of this door's.
-pub(super) async fn no_path(uri: Uri) -> Problem {
-    let why = format!(
-        "there is no {:?}; the paths are /v1/generators, /v1/generators/{{g}}, /v1/generators/{{g}}/ids, \
-         /v1/generators/{{g}}/ids/{{id}} and /v1/openapi.json",
-        uri.path()
-    );
-    Problem::new(StatusCode::NOT_FOUND, "no_path", why)
-}
-
-/// Which methods there are is in the header `Allow`.
-pub(super) async fn no_method(method: Method, uri: Uri) -> Problem {
-    let parts: Vec<_> = uri.path().split('/').collect();
-    let why = if matches!(parts[..], ["", "v1", "generators", _, "ids"]) {
-        format!("{method} draws no ids; use POST")
-    } else {
-        format!("there is no {method} here; use GET")
-    };
-    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "no_method", why)
 }
 
 #[cfg(test)]

@@ -69,6 +69,7 @@ impl Inner {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             since: self.since.clone(),
             run: self.run.clone(),
+            api: self.api.clone(),
             unknown: Map::new(),
         };
         let path = self.keys.path(&Key::proxy(&self.name));

@@ -37,6 +37,7 @@ fn settings(etcd: &Etcd, name: &str) -> EtcdSettings {
         tls: None,
         name: name.to_owned(),
         address: "127.0.0.1:3307".to_owned(),
+        api: None,
         state_path: etcd.folder_named(&format!("state-{name}")),
     }
 }

@@ -24,6 +24,8 @@ pub struct Proxy {
     pub name: String,
     /// Where it listens.
     pub address: String,
+    /// Where other machines reach its HTTP API.
+    pub api: Option<String>,
 }
 
 impl Inner {
@@ -49,6 +51,7 @@ impl Inner {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             since: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
             run: format!("{:032x}", rand::random::<u128>()),
+            api: proxy.api.clone(),
             unknown: Map::new(),
         };
         let stands = self.load_own(&key).await?.map(|found| found.revision);

@@ -1,5 +1,6 @@
 //! Generators by their names, for the doors that give ids without a statement (`doors`).
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,8 +9,9 @@ use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
-use crate::ids::TakeError;
+use crate::ids::nodes::holders;
 use crate::ids::range::block::{IdBlock, Spacing};
+use crate::ids::{Generator, Holder, TakeError};
 use crate::rewrite::plan::target::Target;
 use crate::rules::model::{GeneratorName, GeneratorSpec};
 use crate::tables::locks::LockError;
@@ -156,6 +158,31 @@ impl InForce {
             }
         }
     }
+
+    /// As which node this proxy makes the ids of a timestamp generator. `None`: it is not open here, or no such generator.
+    pub(crate) fn node_of(&self, name: &GeneratorName) -> Option<u64> {
+        self.now().generators.with(name, Generator::node)
+    }
+
+    /// Whose the nodes of a generator are, of the proxies that live. `None`: the store does not answer, or another process has it.
+    pub(crate) async fn holders_of(
+        &self,
+        name: &GeneratorName,
+        deadline: Duration,
+    ) -> Option<BTreeMap<u64, Holder>> {
+        if self.has_yielded() {
+            return None;
+        }
+        let found = timeout(deadline, holders(&*self.backend.store, &name.to_string())).await.ok()?;
+        let told = found.inspect_err(|error| {
+            tracing::warn!(%error, generator = %name, "which proxy is which node cannot be read from the store");
+        });
+        let mut holders = told.ok()?;
+        // One that this proxy had before is still its own in the store, until another takes it.
+        let own = self.node_of(name);
+        holders.retain(|node, holder| holder.proxy != self.backend.owner || Some(*node) == own);
+        Some(holders)
+    }
 }
 
 #[cfg(test)]
@@ -165,6 +192,7 @@ mod tests {
     use std::time::Duration;
 
     use crate::rules::RuleSet;
+    use crate::store::Key;
     use crate::store::memory::MemoryStore;
     use crate::tables::InForce;
 
@@ -191,5 +219,30 @@ mod tests {
         assert!(before.take_at_once(one).is_none());
         let after = in_force.take_for_door("s.g", one, deadline).await.unwrap().unwrap();
         assert_eq!(after.first(), first.first() + 2, "nothing was taken in vain");
+    }
+
+    /// A node that this proxy had before is its own in the store until another takes it, but it makes no ids as that one.
+    #[tokio::test]
+    async fn whose_the_nodes_are() {
+        let (store, deadline) = (Arc::new(MemoryStore::new()), Duration::from_mins(1));
+        let proxy = br#"{"v":1,"address":"a","version":"0","since":"s","run":"r"}"#;
+        for name in ["me", "other"] {
+            store.poke(&Key::proxy(name), proxy);
+        }
+        let rules = |node: u64| {
+            let text = "schema = 's'\n[generators.t]\nkind = 'timestamp'\nlayout = 'snowflake'\n";
+            Arc::new(RuleSet::of_text(&format!("{text}node = {node}\n")))
+        };
+        let open =
+            |owner: &str, node| InForce::open(rules(node), None, store.clone(), None, owner.to_owned(), true);
+        let (_other, in_force) = (open("other", 7).await.unwrap(), open("me", 5).await.unwrap());
+        let spec = in_force.generator_named("s.t").unwrap();
+        for (node, expect) in [(5, [(5, "me"), (7, "other")]), (6, [(6, "me"), (7, "other")])] {
+            in_force.change(rules(node)).await.unwrap();
+            assert_eq!(in_force.node_of(&spec.name), Some(node));
+            let holders = in_force.holders_of(&spec.name, deadline).await.unwrap();
+            let found: Vec<_> = holders.iter().map(|(node, holder)| (*node, holder.proxy.as_str())).collect();
+            assert_eq!(found, expect);
+        }
     }
 }
