@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# The HTTP API as others know it: the examples of docs/http.md, the OpenAPI document by its validator, and requests that schemathesis
-# makes up from that document.
+# The HTTP API as others know it: the examples of docs/http.md and docs/id-services.md, the OpenAPI document by its validator, and
+# requests that schemathesis makes up from that document.
 set -uo pipefail
 
 TESTS=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 HERE=$TESTS/api
-PAGE=$(dirname "$TESTS")/docs/http.md
+DOCS=$(dirname "$TESTS")/docs
 # shellcheck source=tests/servers.sh
 . "$TESTS/servers.sh"
 # shellcheck source=tests/drivers/lib/install.sh
 . "$TESTS/drivers/lib/install.sh"
 
-ALL=(console python java go js document requests)
+ALL=(console services python java go js document requests)
 ONLY='' EXAMPLES=200 SEED=$RANDOM
 
 usage() {
@@ -62,6 +62,12 @@ kind = "timestamp"
 layout = "snowflake"
 node = 1
 TOML
+    cat >"$folder/rules/service.toml" <<TOML
+schema = "service"
+[generators.id]
+kind = "timestamp"
+layout = "snowflake"
+TOML
     cat >"$folder/rowstamp.toml" <<TOML
 [listen]
 address = "127.0.0.1:0"
@@ -77,6 +83,7 @@ path = "rules"
 address = "off"
 [api]
 address = "127.0.0.1:0"
+compat = ["leaf", "udf"]
 [admin]
 address = "off"
 [[admin.users]]
@@ -92,23 +99,30 @@ TOML
 }
 
 # The first block of docs/http.md of that kind.
-fence() { awk -v kind="\`\`\`$1" '$0 == "```" { inside = 0 } inside; $0 == kind && !seen { inside = seen = 1 }' "$PAGE"; }
+fence() { awk -v kind="\`\`\`$1" '$0 == "```" { inside = 0 } inside; $0 == kind && !seen { inside = seen = 1 }' "$DOCS/http.md"; }
 
-# The first block that curl is called in.
+# session PAGE: the first block that curl is called in.
 session() {
     awk '/^```/ { if (found) exit; inside = !inside; text = ""; next } inside { text = text $0 "\n" } /^\$ curl / { found = inside }
-        END { printf "%s", text }' "$PAGE"
+        END { printf "%s", text }' "$DOCS/$1"
 }
 
-# Each line after "$ " is run, and must answer what stands below it.
+# console PAGE: each line after "$ " is run, and must answer what stands below it.
 console() {
     local line expect found
-    expect=$(session | sed "s/\b3310\b/$PORT/g")
+    expect=$(session "$1" | sed "s/\b3310\b/$PORT/g")
     found=$(grep '^\$ ' <<<"$expect" | while IFS= read -r line; do
         printf '%s\n' "$line"
         bash -c "${line#\$ }" </dev/null 2>&1
     done)
     [ -n "$expect" ] && [ "$found" = "$expect" ] || { echo "answered: $found"; return 1; }
+}
+
+run_console() { # PAGE
+    local told
+    up || { failed "$1: the proxy did not start"; return; }
+    if told=$(console "$1"); then passed "curl, as in docs/$1"; else failed "curl, as in docs/$1, $told"; fi
+    stop "$PID"
 }
 
 example() { # KIND
@@ -181,11 +195,8 @@ rowstamp_binary "$(dirname "$TESTS")"
 for name in "${ALL[@]}"; do
     [[ -z $ONLY || ,$ONLY, == *",$name,"* ]] || continue
     case $name in
-        console)
-            up || { failed "console: the proxy did not start"; continue; }
-            if told=$(console); then passed "curl, as on the page"; else failed "curl $told"; fi
-            stop "$PID"
-            ;;
+        console) run_console http.md ;;
+        services) run_console id-services.md ;;
         python) run_example python python3 python3 ;;
         java) run_example java java default-jdk-headless ;;
         go) run_example go go golang-go ;;
