@@ -55,34 +55,11 @@ start_axum() {
 }
 
 start_ours() {
-    local folder=$RUN_FOLDER/rowstamp
-    PORT[rowstamp]=$(free_port)
-    mkdir -p "$folder/rules"
-    printf 'schema = "shop"\n[generators.orders]\nkind = "sequence"\n' >"$folder/rules/shop.toml"
-    cat >"$folder/rowstamp.toml" <<TOML
-[listen]
-address = "127.0.0.1:$(free_port)"
-[backend]
-address = "127.0.0.1:1"
-[http]
-address = "off"
-[api]
-address = "127.0.0.1:${PORT[rowstamp]}"
-[admin]
-address = "off"
-[[admin.users]]
-name = "app"
-password = "s3cret"
-role = "write"
-TOML
-    chmod 600 "$folder/rowstamp.toml"
-    spawn "$RUN_FOLDER/rowstamp.log" "$ROWSTAMP_BIN" serve --config "$folder/rowstamp.toml"
-    PID[rowstamp]=$SPAWNED_PID
-    wait_for Rowstamp "$SPAWNED_PID" "$RUN_FOLDER/rowstamp.log" accepts "${PORT[rowstamp]}"
+    mkdir -p "$RUN_FOLDER/rowstamp/rules"
+    printf 'schema = "shop"\n[generators.orders]\nkind = "sequence"\n' >"$RUN_FOLDER/rowstamp/rules/shop.toml"
+    start_door "$RUN_FOLDER/rowstamp" "the HTTP API" <<<$'[api]\naddress = "127.0.0.1:0"' || exit
+    PID[rowstamp]=$DOOR_PID PORT[rowstamp]=$DOOR_PORT
 }
-
-# Of a process, in ticks.
-cpu() { awk '{ sub(/.*\) /, ""); print $12 + $13 }' "/proc/$1/stat"; }
 
 # run SERVER: what wrk says; all requests must have been answered with 200.
 run() {
@@ -91,9 +68,6 @@ run() {
     ! grep -qE 'Non-2xx|Socket errors' <<<"$told" || die "$1 answered with errors: $told"
     echo "$told"
 }
-
-# The middle one of the numbers on the input.
-median() { sort -n | awk '{ all[NR] = $1 } END { print all[int((NR + 1) / 2)] }'; }
 
 # of SERVER FIELD FILE
 of() { awk -v server="$1" -v field="$2" '$1 == server { print $field }' "$3" | median; }
@@ -104,16 +78,16 @@ turns() { # ROUND
 
 cat >"$RUN_FOLDER/post.lua" <<LUA
 wrk.method = "POST"
-wrk.headers["Authorization"] = "Basic $(printf 'app:s3cret' | base64)"
+wrk.headers["Authorization"] = "Basic $(printf 'labels:s3cret' | base64)"
 LUA
 
 start_axum
 start_ours
 for ((round = 0; round < ROUNDS; round++)); do
     for server in $(turns "$round"); do
-        before=$(cpu "${PID[$server]}")
+        before=$(ticks "${PID[$server]}")
         told=$(run "$server") || exit
-        after=$(cpu "${PID[$server]}")
+        after=$(ticks "${PID[$server]}")
         awk -v server="$server" -v ticks=$((after - before)) -v hertz="$TICKS" \
             '/requests in/ { n = $1 } /Requests\/sec/ { rate = $2 } END { print server, rate, ticks / hertz * 1e6 / n }' <<<"$told" >>"$RUN_FOLDER/rate"
     done

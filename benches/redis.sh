@@ -41,7 +41,7 @@ need redis-server redis-benchmark redis-cli
 clean_up_at_end
 rowstamp_binary "$HERE"
 TICKS=$(getconf CLK_TCK)
-declare -A PORT PID LOGIN=([redis]="" [rowstamp]="--user app -a s3cret")
+declare -A PORT PID LOGIN=([redis]="" [rowstamp]="--user labels -a s3cret")
 
 start_redis() {
     PORT[redis]=$(free_port)
@@ -52,49 +52,23 @@ start_redis() {
 }
 
 start_ours() {
-    local folder=$RUN_FOLDER/rowstamp
-    PORT[rowstamp]=$(free_port)
-    mkdir -p "$folder/rules"
-    printf 'schema = "shop"\n[generators.orders]\nkind = "sequence"\n' >"$folder/rules/shop.toml"
-    cat >"$folder/rowstamp.toml" <<TOML
-[listen]
-address = "127.0.0.1:$(free_port)"
-[backend]
-address = "127.0.0.1:1"
-[http]
-address = "off"
-[resp]
-address = "127.0.0.1:${PORT[rowstamp]}"
-[admin]
-address = "off"
-[[admin.users]]
-name = "app"
-password = "s3cret"
-role = "write"
-TOML
-    chmod 600 "$folder/rowstamp.toml"
-    spawn "$RUN_FOLDER/rowstamp.log" "$ROWSTAMP_BIN" serve --config "$folder/rowstamp.toml"
-    PID[rowstamp]=$SPAWNED_PID
-    wait_for Rowstamp "$SPAWNED_PID" "$RUN_FOLDER/rowstamp.log" accepts "${PORT[rowstamp]}"
+    mkdir -p "$RUN_FOLDER/rowstamp/rules"
+    printf 'schema = "shop"\n[generators.orders]\nkind = "sequence"\n' >"$RUN_FOLDER/rowstamp/rules/shop.toml"
+    start_door "$RUN_FOLDER/rowstamp" "the Redis protocol" <<<$'[resp]\naddress = "127.0.0.1:0"' || exit
+    PID[rowstamp]=$DOOR_PID PORT[rowstamp]=$DOOR_PORT
 }
-
-# Of a process, in ticks.
-cpu() { awk '{ sub(/.*\) /, ""); print $12 + $13 }' "/proc/$1/stat"; }
 
 # measure SERVER PIPELINE REQUESTS: RATE is requests a second, COST microseconds of the server's processor for each.
 measure() {
     local before after
-    before=$(cpu "${PID[$1]}")
+    before=$(ticks "${PID[$1]}")
     # shellcheck disable=SC2086 # a login is several words, or none
     RATE=$(redis-benchmark -p "${PORT[$1]}" ${LOGIN[$1]} -q -c "$CLIENTS" -P "$2" -n "$3" INCR shop.orders 2>/dev/null |
         tr '\r' '\n' | awk '/requests per second/ { for (n = 1; n < NF; n++) if ($(n + 1) == "requests") rate = $n } END { print rate }')
-    after=$(cpu "${PID[$1]}")
+    after=$(ticks "${PID[$1]}")
     [ -n "$RATE" ] || die "redis-benchmark said nothing of $1"
     COST=$(awk -v ticks=$((after - before)) -v hertz="$TICKS" -v n="$3" 'BEGIN { printf "%.3f", ticks / hertz * 1e6 / n }')
 }
-
-# The middle one of the numbers on the input.
-median() { sort -n | awk '{ all[NR] = $1 } END { print all[int((NR + 1) / 2)] }'; }
 
 start_redis
 start_ours

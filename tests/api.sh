@@ -50,7 +50,7 @@ PID='' PORT=''
 
 # up: a proxy with a new store, whose first id is 1.
 up() {
-    local folder=$RUN_FOLDER/proxy log=$RUN_FOLDER/proxy/log
+    local folder=$RUN_FOLDER/proxy
     rm -rf "$folder"
     mkdir -p "$folder/rules"
     cat >"$folder/rules/shop.toml" <<TOML
@@ -68,34 +68,12 @@ schema = "service"
 kind = "timestamp"
 layout = "snowflake"
 TOML
-    cat >"$folder/rowstamp.toml" <<TOML
-[listen]
-address = "127.0.0.1:0"
-[backend]
-address = "unix:nobody.sock"
-[state]
-path = "state"
-[store]
-path = "rowstamp.redb"
-[rules]
-path = "rules"
-[http]
-address = "off"
+    start_door "$folder" "the HTTP API" <<'TOML' || return
 [api]
 address = "127.0.0.1:0"
 compat = ["leaf", "udf"]
-[admin]
-address = "off"
-[[admin.users]]
-name = "labels"
-password = "s3cret"
-role = "write"
 TOML
-    chmod 600 "$folder/rowstamp.toml"
-    spawn "$log" "$ROWSTAMP_BIN" serve --config "$folder/rowstamp.toml"
-    PID=$SPAWNED_PID
-    (wait_for "the proxy" "$PID" "$log" grep -q 'the HTTP API is at' "$log") || return
-    PORT=$(sed -n 's/.*the HTTP API is at 127\.0\.0\.1:\([0-9]*\).*/\1/p' "$log")
+    PID=$DOOR_PID PORT=$DOOR_PORT
 }
 
 # The first block of docs/http.md of that kind.

@@ -82,6 +82,47 @@ wait_for() {
 
 accepts() { (: <"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 
+# start_door FOLDER DOOR: a proxy with a new store and in front of no server, by the rules in FOLDER/rules. The tables of DOOR, which the log calls so, are
+# on the input; its user is labels, with the password s3cret. Sets DOOR_PID and DOOR_PORT.
+# shellcheck disable=SC2034 # for the scripts that source this
+start_door() {
+    local log=$1/log
+    {
+        cat <<'TOML'
+[listen]
+address = "127.0.0.1:0"
+[backend]
+address = "unix:nobody.sock"
+[state]
+path = "state"
+[store]
+path = "rowstamp.redb"
+[rules]
+path = "rules"
+[http]
+address = "off"
+[admin]
+address = "off"
+[[admin.users]]
+name = "labels"
+password = "s3cret"
+role = "write"
+TOML
+        cat
+    } >"$1/rowstamp.toml"
+    chmod 600 "$1/rowstamp.toml"
+    spawn "$log" "$ROWSTAMP_BIN" serve --config "$1/rowstamp.toml"
+    DOOR_PID=$SPAWNED_PID
+    (wait_for "the proxy" "$DOOR_PID" "$log" grep -q "$2 is at" "$log") || return
+    DOOR_PORT=$(sed -n "s/.*$2 is at 127\.0\.0\.1:\([0-9]*\).*/\1/p" "$log")
+}
+
+# ticks PID: what the process has had of the processors, in clock ticks.
+ticks() { awk '{ sub(/.*\) /, ""); print $12 + $13 }' "/proc/$1/stat"; }
+
+# The middle one of the numbers on the input.
+median() { sort -n | awk '{ all[NR] = $1 } END { print all[int((NR + 1) / 2)] }'; }
+
 # start_mariadb [OPTION...]: sets DB_PORT, DB_SOCKET, DB_PID.
 start_mariadb() {
     need mariadbd mariadb-install-db mariadb

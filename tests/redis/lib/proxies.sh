@@ -7,7 +7,7 @@ PIDS=() PORTS=() CA=''
 # up NTH MODE: a proxy with a new store, resp.tls.mode MODE; its pid and port are in PIDS and PORTS. The ids of the first begin at 1, those of
 # the second at a billion, and of its timestamps at another node: nobody has an id of both.
 up() {
-    local folder=$RUN_FOLDER/proxy-$1 log=$RUN_FOLDER/proxy-$1/log start=1 stepped=7 certificate=''
+    local folder=$RUN_FOLDER/proxy-$1 start=1 stepped=7 certificate=''
     CA=$RUN_FOLDER/proxy-1/state/tls.pem
     if [ "$1" = 2 ]; then
         start=1000000000 stepped=1000000007
@@ -34,44 +34,22 @@ kind = "timestamp"
 layout = "snowflake"
 node = $(($1 - 1))
 TOML
-    cat >"$folder/rowstamp.toml" <<TOML
-[listen]
-address = "127.0.0.1:0"
-[backend]
-address = "unix:nobody.sock"
+    start_door "$folder" "the Redis protocol" <<TOML || return
 [proxy]
 name = "redis-$1"
-[state]
-path = "state"
-[store]
-path = "rowstamp.redb"
-[rules]
-path = "rules"
-[http]
-address = "off"
 [resp]
 address = "127.0.0.1:0"
 [resp.tls]
 mode = "$2"
 $certificate
-[admin]
-address = "off"
-[[admin.users]]
-name = "labels"
-password = "s3cret"
-role = "write"
 [[admin.users]]
 name = "reader"
 password = "r3ad"
 role = "read"
 TOML
-    chmod 600 "$folder/rowstamp.toml"
-    spawn "$log" "$ROWSTAMP_BIN" serve --config "$folder/rowstamp.toml"
-    PIDS[$1]=$SPAWNED_PID
     # The shell is not to tell that it was killed.
-    disown "$SPAWNED_PID"
-    (wait_for "the proxy" "$SPAWNED_PID" "$log" grep -q 'the Redis protocol is at' "$log") || return
-    PORTS[$1]=$(sed -n 's/.*the Redis protocol is at 127\.0\.0\.1:\([0-9]*\).*/\1/p' "$log")
+    disown "$DOOR_PID"
+    PIDS[$1]=$DOOR_PID PORTS[$1]=$DOOR_PORT
 }
 
 # down: ends all that `up` started.
