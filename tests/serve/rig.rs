@@ -1,8 +1,10 @@
 //! A proxy of a test's own in front of a server that all tests share: each test has a database for itself.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use crate::support::raw::{Client, MARIADB_STMT_BULK, Options, Outcome, Prepared};
 use crate::support::servers::{ServerOptions, Shared};
-use crate::support::wait::wait_until;
+use crate::support::wait::{NEVER, wait_until};
 use crate::support::{Kind, Proxy, Server, proxy};
 
 pub(crate) struct Rig {
@@ -68,6 +70,18 @@ pub(crate) fn make(server: &Server, db: &str, sql: &str) {
 }
 
 impl Rig {
+    /// Three processes take over, one after the other, while ids are drawn, which `drawn` counts.
+    pub(crate) fn take_over_while(&mut self, drawn: &AtomicU64) {
+        for takes_over in [true, true, true, false] {
+            let seen = drawn.load(Ordering::Relaxed);
+            wait_until(|| self.proxy.log(), || drawn.load(Ordering::Relaxed) > seen + 300);
+            if takes_over {
+                let before = self.proxy.take_over();
+                assert!(before.ends_within(NEVER), "{}: {}", self.name(), self.proxy.log());
+            }
+        }
+    }
+
     /// Through the proxy, in the test's database.
     pub(crate) fn client(&self) -> Client {
         self.client_with(Options::default().capabilities)

@@ -1,12 +1,10 @@
 //! Clients that do not keep to HTTP, and what others notice of them: nothing.
 
-use std::io::{ErrorKind, Read, Write};
-use std::time::Duration;
+use std::io::Write;
 
 use super::client::{Http, config, dba, port};
-use crate::resp::client::{GENERATORS, alone};
+use crate::resp::client::{GENERATORS, alone, flood, wait_until_it_ends};
 use crate::support::machine::memory_kib;
-use crate::support::wait::wait_until;
 
 /// Each gets its error, and its connection ends: what follows is no request.
 #[test]
@@ -113,26 +111,11 @@ fn who_reads_no_answers_gets_no_more_and_goes() {
     let mut other = Http::dba(port);
     let before = memory_kib(proxy.pid);
     let greedy = Http::dba(port);
-    greedy.stream().set_write_timeout(Some(Duration::from_millis(500))).unwrap();
     let requests = greedy.request("GET", "/v1/openapi.json", "").repeat(100);
-    let mut sent = 0;
-    let ended = loop {
-        match greedy.stream().write(requests.as_bytes()) {
-            Ok(bytes) => sent += bytes,
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => break false,
-            Err(_) => break true,
-        }
-        assert!(sent < 1 << 30, "the proxy reads on and on");
-    };
+    let sent = flood(greedy.stream(), requests.as_bytes());
     let grown = memory_kib(proxy.pid).saturating_sub(before);
-    assert!(grown < 20_000, "{sent} bytes of requests hold {grown} KiB (ended: {ended})");
+    assert!(grown < 20_000, "{sent} bytes of requests hold {grown} KiB");
     assert_eq!(other.draw("shop.orders", "").id(), 1);
-    greedy.stream().set_read_timeout(Some(Duration::from_secs(1))).unwrap();
-    wait_until(
-        || "the connection of who reads nothing ends".to_owned(),
-        || greedy.stream().write_all(b"GET / HTTP/1.1\r\n\r\n").is_err(),
-    );
-    let mut bytes = vec![0; 1 << 16];
-    while matches!(greedy.stream().read(&mut bytes), Ok(1..)) {}
+    wait_until_it_ends(greedy.stream(), b"GET / HTTP/1.1\r\n\r\n");
     assert_eq!(other.draw("shop.orders", "").id(), 2);
 }

@@ -87,14 +87,7 @@ fn processes_that_take_over() {
                 ids
             };
             let writers: Vec<_> = (0..4).map(|_| scope.spawn(draw)).collect();
-            for _ in 0..3 {
-                let seen = drawn.load(Ordering::Relaxed);
-                wait_until(|| rig.proxy.log(), || drawn.load(Ordering::Relaxed) > seen + 300);
-                let before = rig.proxy.take_over();
-                assert!(before.ends_within(NEVER), "{}: {}", rig.name(), rig.proxy.log());
-            }
-            let seen = drawn.load(Ordering::Relaxed);
-            wait_until(|| rig.proxy.log(), || drawn.load(Ordering::Relaxed) > seen + 300);
+            rig.take_over_while(drawn);
             drop(stop_on_panic);
             writers.into_iter().flat_map(|writer| writer.join().unwrap()).collect()
         });

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use crate::support::wait::NEVER;
+use crate::support::wait::{NEVER, wait_until};
 use crate::support::{Proxy, proxy};
 
 /// Users of each role.
@@ -42,6 +42,28 @@ pub(crate) fn port_of(proxy: &Proxy, door: &str) -> u16 {
         assert!(Instant::now() < end, "there is no such door, {door}: {log}");
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// Sends these requests again and again until nobody reads them any more. How many bytes were sent.
+pub(crate) fn flood(mut stream: &TcpStream, requests: &[u8]) -> usize {
+    stream.set_write_timeout(Some(Duration::from_millis(500))).unwrap();
+    let mut sent = 0;
+    while let Ok(bytes) = stream.write(requests) {
+        sent += bytes;
+        assert!(sent < 1 << 30, "the proxy reads on and on");
+    }
+    sent
+}
+
+/// What was answered before is read.
+pub(crate) fn wait_until_it_ends(mut stream: &TcpStream, request: &[u8]) {
+    stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+    wait_until(
+        || "the connection of who reads nothing ends".to_owned(),
+        || stream.write_all(request).is_err(),
+    );
+    let mut bytes = vec![0; 1 << 16];
+    while matches!(stream.read(&mut bytes), Ok(1..)) {}
 }
 
 pub(crate) struct Redis {
