@@ -61,7 +61,7 @@ impl Lobby {
     }
 
     /// For a guest without an address, and without a task to abort.
-    #[cfg(feature = "test-util")]
+    #[cfg(any(test, feature = "test-util"))]
     pub(crate) fn place(self: &Arc<Self>) -> Place {
         self.enter(None)
     }

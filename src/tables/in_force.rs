@@ -303,3 +303,13 @@ impl InForce {
         }
     }
 }
+
+#[cfg(test)]
+impl InForce {
+    /// With a store in memory, and no server.
+    pub(crate) async fn over_memory(rules: &str) -> (Arc<InForce>, Arc<crate::store::memory::MemoryStore>) {
+        let (rules, store) = (Arc::new(RuleSet::of_text(rules)), Arc::default());
+        let in_force = InForce::open(rules, None, Arc::clone(&store) as _, None, "me".to_owned(), true).await;
+        (Arc::new(in_force.unwrap()), store)
+    }
+}

@@ -126,3 +126,6 @@ fn of(ended: hyper::Result<()>, asked: End) -> io::Result<End> {
         Err(error) => Err(io::Error::other(error)),
     }
 }
+
+#[cfg(test)]
+mod tests;
