@@ -28,6 +28,7 @@ CAMPAIGNS=(
     "redis|3|eight clients of Redis draw ids by RESP2, RESP3, TLS and as clusters, and the examples of docs/redis.md|tests/redis.sh"
     "api|3|the examples of docs/http.md and docs/id-services.md, and requests that schemathesis makes up from the OpenAPI document|tests/api.sh"
     "users|3|what is taken from a user of the store ends at three proxies within a second while etcd answers; limits; no secret is shown|tests/users.sh"
+    "doors|1|ids by INSERTs, calls, Redis and HTTP at once while three proxies are killed: none twice, none without the right|tests/doors.sh"
     "dumps|5|dumps of sakila, world, Django, WordPress and MediaWiki store what a native import stores|tests/drivers/dumps.sh"
     "console|3|both vendors' clients, PyMySQL and Connector/J at the console|cargo test --locked --test library console::clients"
     "suites|2|what passes of other people's suites without the proxy passes through it|tests/suites.sh --quick pymysql go_sql_driver"

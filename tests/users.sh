@@ -8,6 +8,8 @@ HERE=$TESTS/users
 . "$TESTS/servers.sh"
 # shellcheck source=tests/drivers/lib/install.sh
 . "$TESTS/drivers/lib/install.sh"
+# shellcheck source=tests/users/python.sh
+. "$HERE/python.sh"
 
 ROUNDS=12 KILLS=on SEED=$RANDOM VERBOSE=''
 
@@ -46,39 +48,5 @@ done
 [[ $KILLS == on || $KILLS == off ]] || { say "--kills is on or off"; exit 2; }
 [[ $ROUNDS =~ ^[0-9]+$ && $SEED =~ ^[0-9]+$ ]] || { say "--rounds and --seed want numbers"; exit 2; }
 
-venv() {
-    apt_packages python3-venv
-    python3 -m venv --clear "$HERE/target/venv" &&
-        "$HERE/target/venv/bin/pip" install -q --disable-pip-version-check -r "$HERE/requirements.txt"
-}
-
-skip() {
-    echo "SKIPPED: users: $*"
-    echo "0 passed, 0 failed, 1 skipped"
-    exit 0
-}
-
-main() {
-    clean_up_at_end
-    local program
-    for program in etcd etcdctl mariadbd setpriv; do
-        command -v "$program" >/dev/null || skip "there is no $program on this machine (tests/install.sh installs it)"
-    done
-    needs python3 python3 || skip "there is no python3 on this machine"
-    mkdir -p "$HERE/target"
-    once target/venv "$HERE/requirements.txt" -- venv >"$RUN_FOLDER/install.log" 2>&1 || {
-        tail -n 20 "$RUN_FOLDER/install.log"
-        die "redis-py and PyMySQL cannot be installed"
-    }
-    rowstamp_binary "$(dirname "$TESTS")"
-    start_mariadb
-    # In the background: the shell then obeys a signal at once, and ends the program by its id.
-    PYTHONDONTWRITEBYTECODE=1 "$HERE/target/venv/bin/python" "$HERE/campaign.py" --folder "$RUN_FOLDER" --binary "$ROWSTAMP_BIN" \
-        --db-port "$DB_PORT" --db-socket "$DB_SOCKET" --control "$CONTROL_USER" "$CONTROL_PASSWORD" \
-        --rounds "$ROUNDS" --kills "$KILLS" --seed "$SEED" $VERBOSE &
-    SPAWNED+=("$!")
-    wait "$!"
-}
-
 # On one line: bash reads a script as it runs it, and a checkout may change the file meanwhile.
-main; exit
+campaign rights --rounds "$ROUNDS" --kills "$KILLS" --seed "$SEED" $VERBOSE; exit

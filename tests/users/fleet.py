@@ -143,14 +143,14 @@ class Pulse(threading.Thread):
 
 
 class Proxy(Server):
-    def __init__(self, nth, args, etcd):
+    def __init__(self, nth, args, etcd, rules=RULES):
         super().__init__(f"{args.folder}/proxy-{nth}")
         self.nth, self.binary = nth, args.binary
-        self.sql_port, self.redis_port, self.console_port, self.http_port = (free_port() for _ in range(4))
+        self.sql_port, self.redis_port, self.api_port, self.console_port, self.http_port = (free_port() for _ in range(5))
         os.makedirs(f"{self.folder}/rules")
         self.config = f"{self.folder}/rowstamp.toml"
         with open(f"{self.folder}/rules/shop.toml", "w", encoding="utf-8") as file:
-            file.write(RULES)
+            file.write(rules)
         with open(self.config, "w", encoding="utf-8") as file:
             os.fchmod(file.fileno(), 0o600)
             file.write(f"""[listen]
@@ -173,6 +173,8 @@ path = "rules"
 address = "127.0.0.1:{self.http_port}"
 [resp]
 address = "127.0.0.1:{self.redis_port}"
+[api]
+address = "127.0.0.1:{self.api_port}"
 [admin]
 address = "127.0.0.1:{self.console_port}"
 [[admin.users]]
@@ -183,6 +185,9 @@ role = "write"
 level = "debug"
 audit = "audit.log"
 """)
+        self.start()
+
+    def start(self):
         self.spawn(self.binary, "serve", "--config", self.config)
 
     def wait(self):
