@@ -48,6 +48,17 @@ impl Address {
     pub fn is_unix(&self) -> bool {
         matches!(self, Address::Unix(_))
     }
+
+    /// Whether other machines cannot reach it.
+    pub fn is_of_this_machine(&self) -> bool {
+        match self {
+            Address::Unix(_) => true,
+            Address::Tcp { host, .. } => match host.parse::<IpAddr>() {
+                Ok(ip) => ip.is_loopback(),
+                Err(_) => host.eq_ignore_ascii_case("localhost"),
+            },
+        }
+    }
 }
 
 impl FromStr for Address {

@@ -48,6 +48,19 @@ load() { # TABLE ROWS PAUSE
     SPAWNED+=("$!")
 }
 
+# draw REQUEST TIMES: a client of Redis sends it again and again, and reads the answers.
+draw() {
+    local port nth
+    (wait_for "the Redis protocol" "$PROXY_PID" "$RUN_FOLDER/proxy/rowstamp.log" grep -q 'the Redis protocol is at' "$RUN_FOLDER/proxy/rowstamp.log") || exit
+    port=$(sed -n 's/.*the Redis protocol is at 127\.0\.0\.1:\([0-9]*\).*/\1/p' "$RUN_FOLDER/proxy/rowstamp.log")
+    exec {redis}<>"/dev/tcp/127.0.0.1/$port" || die "nobody is at the Redis protocol's port"
+    printf 'AUTH labels s3cret\r\n' >&"$redis"
+    for ((nth = 0; nth <= $2; nth++)); do
+        read -r -t 10 _ <&"$redis" || die "no answer of the Redis protocol"
+        [ "$nth" = "$2" ] || printf '%s\r\n' "$1" >&"$redis"
+    done
+}
+
 ask() { mariadb --no-defaults --host=127.0.0.1 --port="$PROXY_PORT" --user="$APP_USER" --password="$APP_PASSWORD" shop -e "$1"; }
 
 "$HERE/tests/install.sh" chromium node >&2 || true
@@ -97,7 +110,19 @@ column = "id"
 generator = "returns"
 TOML
 PROXY_PORT='' HTTP_ADDRESS=127.0.0.1:$(free_port)
+PROXY_TABLES='[resp]
+address = "127.0.0.1:0"
+[api]
+address = "127.0.0.1:0"
+[admin]
+address = "off"
+[[admin.users]]
+name = "labels"
+password = "s3cret"
+role = "write"'
 start_rowstamp "$RUN_FOLDER/proxy"
+draw 'INCRBY shop.returns 3' 40
+draw 'INCR shop.nothing' 2
 load orders 3 0.02
 load order_items 12 0.05
 load order_items 2 0.01

@@ -43,7 +43,7 @@ const MAY_IMPORT: [(&str, &[&str]); 32] = [
             "rules",
         ],
     ),
-    ("lint", &["table_name", "book", "sql", "toml_file", "store", "ids", "rules", "schema"]),
+    ("lint", &["table_name", "book", "sql", "toml_file", "store", "users", "ids", "rules", "schema"]),
     ("migrate", &["table_name", "book", "sql", "toml_file", "ids", "rules", "schema"]),
     ("sessions", &["meter", "sql"]),
     ("tables", &["meter", "table_name", "book", "sql", "store", "ids", "rules", "rewrite", "schema"]),

@@ -49,11 +49,11 @@ async fn talk<P: Protocol>(slices: &[&[u8]], protocol: impl Fn(IdDesk) -> P) -> 
     let tables = InForce::open(rules, None, Arc::new(MemoryStore::new()), None, "fuzz".into(), true).await;
     let user =
         |name: &str, password: &str, role| Arc::new(User::of_file(name, password.to_owned().into(), role));
-    let users = [user("app", "x", Role::Write), user("look", "y", Role::Read)].into();
+    let users = [user("app", "x", Role::Write), user("look", "y", Role::Read)];
     let desk = IdDesk {
         door: "fuzz",
         tables: Arc::new(tables.expect("a store in memory is there")),
-        users: Directory::without_store(users),
+        users: Directory::without_store(&users),
         deadline: Box::new(|| Duration::from_secs(1)),
         audit: Arc::default(),
         meter: Arc::<DoorMeter>::default(),

@@ -1,5 +1,6 @@
 //! One running proxy, as the console and the HTTP server see it and act on it.
 
+mod door_row;
 mod rule_row;
 mod statements;
 
@@ -10,6 +11,7 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
+pub use self::door_row::DoorRow;
 pub use self::rule_row::RuleRow;
 pub use self::statements::{LastRow, RefusedRow};
 use crate::users::{Change, Changed, Directory};
@@ -27,6 +29,9 @@ pub trait Desk: Send + Sync + 'static {
 
     /// Those of the rules, by name.
     fn generators(&self) -> Vec<GeneratorRow>;
+
+    /// Where ids are drawn without an INSERT, those that are off too.
+    fn doors(&self) -> Vec<DoorRow>;
 
     /// The servers of `backend.address`, in that order.
     fn backends(&self) -> Vec<BackendRow>;

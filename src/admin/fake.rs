@@ -8,9 +8,9 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 
 use super::desk::{
-    About, BackendRow, Check, ConfigRow, Desk, DeskError, EventRow, FindingRow, GeneratorRow, GeneratorState,
-    Kind, LastRow, Metric, MetricKind, ProxyRow, Raised, RefusedRow, Reload, RuleRow, Sample, SessionRow,
-    SessionState, SlotRow, StoredRow, Timing, Unit,
+    About, BackendRow, Check, ConfigRow, Desk, DeskError, DoorRow, EventRow, FindingRow, GeneratorRow,
+    GeneratorState, Kind, LastRow, Metric, MetricKind, ProxyRow, Raised, RefusedRow, Reload, RuleRow, Sample,
+    SessionRow, SessionState, SlotRow, StoredRow, Timing, Unit,
 };
 use super::users::{Change, Changed, Directory, Role, User};
 
@@ -115,6 +115,23 @@ impl Desk for FakeDesk {
             .into_iter()
             .chain(more)
             .collect()
+    }
+
+    fn doors(&self) -> Vec<DoorRow> {
+        let redis = DoorRow {
+            name: "resp",
+            protocol: "Redis protocol",
+            address: Some("127.0.0.1:6379".into()),
+            is_open: true,
+            tls: "preferred".into(),
+            clients: 3,
+            requests: [("given", 40), ("denied", 2), ("over_quota", 1), ("wrong", 0), ("no_ids", 0)].into(),
+            ids: 4_000,
+            logins_refused: 5,
+            ..DoorRow::default()
+        };
+        let http = DoorRow { name: "api", protocol: "HTTP", tls: "disabled".into(), ..DoorRow::default() };
+        vec![redis, http]
     }
 
     fn backends(&self) -> Vec<BackendRow> {
@@ -298,8 +315,8 @@ impl Desk for FakeDesk {
         let user = |name: &str, password: &str, role| {
             Arc::new(User::of_file(name, password.to_owned().into(), role))
         };
-        let users = || [user("dba", "s3crët", Role::Write), user("guest", "look", Role::Read)].into();
-        Arc::clone(self.users.get_or_init(|| Directory::without_store(users())))
+        let users = || [user("dba", "s3crët", Role::Write), user("guest", "look", Role::Read)];
+        Arc::clone(self.users.get_or_init(|| Directory::without_store(&users())))
     }
 
     async fn change_user(&self, change: &Change, by: &str, client: &str) -> Result<Changed, DeskError> {

@@ -7,12 +7,12 @@
 //! end.
 //!
 //! No label has values without bound: names of generators and of ruled tables come from the rules,
-//! the rest are words.
+//! names of users from those who administer them, the rest are words.
 
 mod rows;
 pub(crate) mod text;
 
-pub use rows::{of_about, of_backends, of_checks, of_generators};
+pub use rows::{of_about, of_backends, of_checks, of_doors, of_generators, of_users};
 
 use super::desk::{Metric, MetricKind, Sample, Timing, Unit};
 
@@ -251,8 +251,24 @@ const DOOR_OUTCOME: Label = Label {
         ("given", "the client got its ids"),
         ("denied", "the user has no right to draw ids"),
         ("over_quota", "the user has drawn as many ids as its `LIMIT` allows"),
-        ("wrong", "no such generator, or a number of ids that it does not give"),
+        ("wrong", "no such generator, or ids that it does not give in this form or number"),
         ("no_ids", "the generator gave no ids"),
+    ]),
+};
+
+const HOME: Label = Label {
+    name: "home",
+    values: Values::Words(&[("file", "`[[admin.users]]` of rowstamp.toml"), ("store", "the store")]),
+};
+
+const USER: Label =
+    Label { name: "user", values: Values::Names("a user of Rowstamp that has asked this process for ids") };
+
+const USER_REFUSED: Label = Label {
+    name: "reason",
+    values: Values::Words(&[
+        ("denied", "the user has no right to draw these ids"),
+        ("over_quota", "the user has drawn as many ids as its `LIMIT` allows"),
     ]),
 };
 
@@ -330,6 +346,11 @@ catalogue! {
     DOOR_REQUESTS: Counter<2> "rowstamp_door_requests" in Count by [DOOR, DOOR_OUTCOME], "Requests for ids at a door.";
     DOOR_IDS: Counter<1> "rowstamp_door_ids" in Count by [DOOR], "Ids given at a door.";
     DOOR_LOGINS_REFUSED: Counter<1> "rowstamp_door_logins_refused" in Count by [DOOR], "Logins that a door refused.";
+
+    USERS: Gauge<1> "rowstamp_users" in Count by [HOME], "Users that this proxy knows, as they were read last.";
+    USERS_AGE: Gauge<0> "rowstamp_users_age_seconds" in Seconds by [], "Time since the users of the store were read; absent before the first time.";
+    USER_IDS: Counter<1> "rowstamp_user_ids" in Count by [USER], "Ids that a user drew, at doors and by calls in SQL; absent before the first.";
+    USER_REQUESTS_REFUSED: Counter<2> "rowstamp_user_requests_refused" in Count by [USER, USER_REFUSED], "Requests for ids that a user may not draw, at doors and by calls in SQL; absent before the first.";
 
     PROCESS_CPU: Counter<0> "process_cpu_seconds" in Seconds by [], "Processor time of the process, in user mode and in the kernel.";
     PROCESS_MEMORY: Gauge<0> "process_resident_memory_bytes" in Bytes by [], "Memory of the process that is in RAM.";

@@ -16,7 +16,7 @@ pub mod status;
 use crate::users;
 
 pub use desk::{
-    About, BackendRow, Check, ConfigRow, Desk, DeskError, EventRow, FindingRow, GeneratorRow, GeneratorState,
-    Kind, LastRow, Metric, MetricKind, ProxyRow, Raised, Readiness, RefusedRow, Reload, RuleRow, Sample,
-    SessionRow, SessionState, SlotRow, StoredRow, Timing, Unit,
+    About, BackendRow, Check, ConfigRow, Desk, DeskError, DoorRow, EventRow, FindingRow, GeneratorRow,
+    GeneratorState, Kind, LastRow, Metric, MetricKind, ProxyRow, Raised, Readiness, RefusedRow, Reload,
+    RuleRow, Sample, SessionRow, SessionState, SlotRow, StoredRow, Timing, Unit,
 };

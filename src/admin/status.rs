@@ -4,11 +4,14 @@
 //! Fields may be added; none changes its meaning while `format` is 1. Ids are strings: JavaScript's
 //! numbers end at 2^53.
 
+mod doors;
+
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
+pub use self::doors::{BusyUser, DoorStatus, UsersStatus};
 use super::desk::{
     BackendRow, Check, Desk, EventRow, GeneratorRow, GeneratorState, Metric, ProxyRow, Readiness, RefusedRow,
     Sample, SessionRow, SessionState,
@@ -38,6 +41,11 @@ pub struct Status {
     #[serde(default)]
     pub backends: Vec<BackendStatus>,
     pub sessions: SessionsStatus,
+    /// Where ids are drawn without an INSERT, those that are off too.
+    #[serde(default)]
+    pub doors: Vec<DoorStatus>,
+    #[serde(default)]
+    pub users: UsersStatus,
     /// From a client's command to the end of its answer.
     #[serde(default)]
     pub latency: Timed,
@@ -227,6 +235,8 @@ impl Status {
             generators: desk.generators().into_iter().map(GeneratorStatus::from).collect(),
             backends: desk.backends().into_iter().map(BackendStatus::from).collect(),
             sessions: sessions(desk, &counts),
+            doors: doors::doors(desk.doors(), &counts),
+            users: UsersStatus::of(&desk.users(), &counts),
             latency: counts.timed(&ANSWER_TIME),
             server_latency: counts.timed(&SERVER_TIME),
             tables: counts.tables(),
@@ -340,10 +350,15 @@ impl<'a> Counts<'a> {
         let samples = self.of(family).into_iter().flat_map(|metric| &metric.samples);
         let counted = samples.filter_map(|sample| {
             let (_, label) = sample.labels.first()?;
-            let per_second = self.rates.get(&(family.name(), label.clone())).copied().unwrap_or_default();
+            let per_second = self.rate(family, label);
             Some((label.clone(), Counted { total: sample.value, per_second }))
         });
         counted.collect()
+    }
+
+    /// A second, of all counters with this first label together.
+    fn rate<const LABELS: usize>(&self, family: &Family<LABELS>, label: &str) -> f64 {
+        self.rates.get(&(family.name(), label.to_owned())).copied().unwrap_or_default()
     }
 
     fn tables(&self) -> BTreeMap<String, TableStatus> {

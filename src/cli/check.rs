@@ -3,6 +3,7 @@
 
 mod online;
 
+use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -10,11 +11,11 @@ use clap::Args;
 
 use crate::cli::output::stdout;
 use crate::cli::{ConfigArg, EXIT_FOUND, block_on};
-use crate::config::{LoadError, Loaded, load_file};
+use crate::config::{Config, LoadError, Loaded, load_file};
 use crate::lint::Finding;
 use crate::lint::report::{Report, counted};
 use crate::rules::RuleSet;
-use crate::serve::preflight;
+use crate::serve::{described_doors, preflight};
 use crate::toml_file::{Findings, Severity};
 
 /// Of `--json`.
@@ -44,8 +45,8 @@ pub fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
             if args.online {
                 return online::run(&loaded, args.json);
             }
-            let Loaded { rules, warnings, .. } = loaded;
-            show(args.json, &warnings, Some(&rules))?;
+            let Loaded { rules, warnings, config, .. } = loaded;
+            show(args.json, &warnings, Some(&summary(&rules, &config, None)))?;
             Ok(ExitCode::from(if warnings.has_errors() { EXIT_FOUND } else { 0 }))
         }
         // What serve ends with 2 for is what check is there to find.
@@ -60,17 +61,14 @@ pub fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// What is wrong with the files, and what the rules are where they can act.
-fn show(json: bool, findings: &Findings, rules: Option<&RuleSet>) -> io::Result<()> {
+/// What is wrong with the files, and what they say where they can act.
+fn show(json: bool, findings: &Findings, summary: Option<&str>) -> io::Result<()> {
     let mut out = stdout();
     if json {
         return print_json(&mut out, &Report::of(findings.iter().map(Finding::from).collect()));
     }
     print(&mut out, findings)?;
-    match rules {
-        Some(rules) => writeln!(out, "{}", summary(rules)),
-        None => Ok(()),
-    }
+    out.write_all(summary.unwrap_or_default().as_bytes())
 }
 
 fn print_json(out: &mut impl Write, report: &Report) -> io::Result<()> {
@@ -87,7 +85,8 @@ fn print(out: &mut impl Write, findings: &Findings) -> io::Result<()> {
     Ok(())
 }
 
-fn summary(rules: &RuleSet) -> String {
+/// What the rules are and, where there are any, the doors and the users. `of_store`: how many users the store has, where that is known.
+fn summary(rules: &RuleSet, config: &Config, of_store: Option<usize>) -> String {
     let patterns = rules.rules().filter(|rule| rule.is_pattern()).count();
     let [all, tables, patterns, generators] = [
         counted(rules.rules().len(), "rule"),
@@ -95,5 +94,13 @@ fn summary(rules: &RuleSet) -> String {
         counted(patterns, "pattern"),
         counted(rules.specs().count(), "generator"),
     ];
-    format!("{all} for {tables} and {patterns}, {generators}")
+    let mut summary = format!("{all} for {tables} and {patterns}, {generators}\n");
+    let doors: Vec<_> = described_doors(config).collect();
+    if !doors.is_empty() {
+        let of_file = config.admin.users.len();
+        let of_store = of_store.map_or_else(String::new, |users| format!(", {users} of the store"));
+        let _ = writeln!(summary, "doors: {}", doors.join(", "));
+        let _ = writeln!(summary, "users: {of_file} of rowstamp.toml{of_store}");
+    }
+    summary
 }

@@ -12,8 +12,8 @@ use crate::admin::http::HttpSettings;
 use crate::proxy::connect::tls::{self, TlsError};
 use crate::proxy::rsa_key::RsaKey;
 use crate::proxy::settings::{
-    Backend, BackendTls, BackendTlsMode, Limits, ListenProxy, ListenTls, ProxyProtocol, Settings, TlsDoor,
-    TlsIdentity,
+    Backend, BackendTls, BackendTlsMode, Limits, ListenProxy, ListenTls, ListenTlsMode, ProxyProtocol,
+    Settings, TlsDoor, TlsIdentity,
 };
 use crate::toml_file::{ByteSize, Environment, Findings, OneOrMany, OrOff, Secret, Source};
 
@@ -165,7 +165,18 @@ impl Act<'_> {
         let tls = self.listen_tls(door, tls);
         self.tls_faults(tls::faults_of_door(&tls));
         let OrOff::At(address) = address else { return DoorSettings { address: None, tls } };
-        DoorSettings { address: Some(self.address(address)), tls }
+        let address = self.address(address);
+        if tls.mode == ListenTlsMode::Disabled && !address.is_of_this_machine() {
+            let key = format!("{}.mode", door.table());
+            // The HTTP API takes no password so.
+            let what = if door == TlsDoor::Api { "tokens" } else { "passwords and tokens" };
+            let why = format!(
+                "is \"disabled\", and other machines can connect to {address}: {what} cross the network unencrypted; write \"required\", or \
+                 a loopback address for a load balancer on this machine that ends TLS"
+            );
+            self.warning(&key, why);
+        }
+        DoorSettings { address: Some(address), tls }
     }
 
     fn rsa_key(&mut self) -> Option<RsaKey> {

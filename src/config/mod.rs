@@ -55,13 +55,10 @@ pub struct Config {
 impl Config {
     /// Where other machines reach the HTTP API. `None`: nowhere, or at a port that the system chooses.
     pub fn api_elsewhere(&self) -> Option<String> {
-        let Address::Tcp { host, port: port @ 1.. } = self.api.address.as_ref()? else { return None };
-        let host = match host.parse::<IpAddr>() {
-            Ok(ip) if ip.is_loopback() => return None,
-            Ok(ip) if ip.is_unspecified() => act::host_name(),
-            Err(_) if host.eq_ignore_ascii_case("localhost") => return None,
-            _ => host.clone(),
-        };
+        let address = self.api.address.as_ref().filter(|address| !address.is_of_this_machine())?;
+        let Address::Tcp { host, port: port @ 1.. } = address else { return None };
+        let is_any = host.parse::<IpAddr>().is_ok_and(|ip| ip.is_unspecified());
+        let host = if is_any { act::host_name() } else { host.clone() };
         Some(Address::Tcp { host, port: *port }.to_string())
     }
 }

@@ -195,7 +195,15 @@ impl IdDesk {
                 self.give(caller, &name, &block, 1);
                 Ok(block)
             }
-            Err(denied) => Err(self.noted(denied)),
+            Err(denied) => {
+                let usage = &caller.login.user.usage;
+                match &denied {
+                    Denied::NoRight { .. } => usage.note_denied(),
+                    Denied::OverQuota(_) => usage.note_over_quota(),
+                    _ => {}
+                }
+                Err(self.noted(denied))
+            }
         }
     }
 
@@ -322,14 +330,23 @@ impl IdDesk {
             None => self.tables.generators_called(key),
         };
         let user = &caller.login.user;
-        found.retain(|spec| is_of_kind(&spec.kind) && user.may(Right::Take, &spec.name.to_string()));
+        found.retain(|spec| is_of_kind(&spec.kind));
+        let are_there = !found.is_empty();
+        found.retain(|spec| user.may(Right::Take, &spec.name.to_string()));
         let names: Vec<_> = found.iter().take(NAMED_MAX).map(|spec| spec.name.to_string()).collect();
         let key = || shortened(key);
-        Err(self.noted(match &names[..] {
+        let denied = match &names[..] {
             [name] => return Ok(name.clone()),
             [] => Denied::NoneCalled { key: key(), kind, user: user.name.clone() },
             several => Denied::SeveralCalled { key: key(), names: several.join(", ") },
-        }))
+        };
+        // The answer does not tell whether there is one.
+        if names.is_empty() && are_there {
+            user.usage.note_denied();
+            self.meter.note(Outcome::Denied);
+            return Err(denied);
+        }
+        Err(self.noted(denied))
     }
 
     /// Whose the nodes of a generator are. `None`: that cannot be found out now.

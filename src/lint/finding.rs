@@ -117,6 +117,10 @@ codes! {
     StoreDenied "store-denied" "the account of a store in a table lacks rights on the table: the proxy cannot keep its bounds there",
     StoreUnread "store-unread" "the bounds in the store could not be read: the ids in the tables are not compared with them",
     StoreSuspected "store-suspected" "the store may hold older data than before, as after a restore: no ids are issued",
+    UserUnreadable "user-unreadable" "the record of a user in the store cannot be read: the user has no rights, and cannot log in",
+    UserTwice "user-twice" "rowstamp.toml and the store have a user of the same name",
+    GrantUnmatched "grant-unmatched" "a user has rights on generators that the rules do not have",
+    NobodyDraws "nobody-draws" "`resp.address` or `api.address` is on, and no user may draw ids there",
     GeneratorDiffers "generator-differs" "the store has the generator with another kind or layout than the rules",
 }
 
@@ -134,7 +138,7 @@ pub struct Where {
     pub table: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub column: Option<String>,
-    /// A routine, trigger, event or view as `schema.name`; a foreign key; a generator; a database; a variable of the server; the store; a key of a file.
+    /// A routine, trigger, event or view as `schema.name`; a foreign key; a generator; a database; a variable of the server; the store; `user NAME`; `users`; a key of a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub object: Option<String>,
     /// The file of the rule or of the key.

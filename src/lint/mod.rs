@@ -2,7 +2,7 @@
 //!
 //! [`findings`] is all of it; `finding` has the codes, `report` what is printed. Each of the others judges one subject:
 //! `names`, `columns`, `widths`, `keys`, `floors`, `counters`, `bodies` (what `sql/scan` sees of their texts), `views`, `rights`, `accounts`,
-//! `server`, `stored`.
+//! `server`, `stored`, `users`.
 
 mod checks;
 pub mod finding;
@@ -11,7 +11,7 @@ mod store_facts;
 mod survey;
 
 use crate::lint::checks::{
-    accounts, bodies, columns, counters, floors, keys, names, rights, server, stored, views, widths,
+    accounts, bodies, columns, counters, floors, keys, names, rights, server, stored, users, views, widths,
 };
 use crate::rules::RuleSet;
 use crate::rules::column::Meant;
@@ -20,9 +20,11 @@ use crate::schema::facts::Facts;
 pub use finding::{Code, Finding, Severity, Where};
 pub use server::{compression, lock_held};
 pub use store_facts::{Denied, StoreFacts, StoreKind};
+pub use users::Access;
 
-/// All that is to be said of these rules on this server, in the order in which it is shown: by table, the worst first.
-pub fn findings(facts: &Facts, rules: &RuleSet, store: &StoreFacts) -> Vec<Finding> {
+/// All that is to be said of these rules on this server, in the order in which it is shown: by table, the worst first. `access`: those who
+/// draw ids without an INSERT are looked at too.
+pub fn findings(facts: &Facts, rules: &RuleSet, store: &StoreFacts, access: Option<&Access>) -> Vec<Finding> {
     let bases = facts.tables.iter().filter(|table| table.is_base());
     let with_rules = bases.filter_map(|table| {
         let rule = rules.find(facts.case, &table.schema, &table.name).ok()??;
@@ -44,6 +46,9 @@ pub fn findings(facts: &Facts, rules: &RuleSet, store: &StoreFacts) -> Vec<Findi
     accounts::judge(&survey, &mut found);
     server::judge(&survey, &mut found);
     stored::judge(&survey, &mut found);
+    if let Some(access) = access {
+        users::judge(access, &survey, &mut found);
+    }
     found.sort();
     found.dedup();
     found

@@ -6,6 +6,7 @@ use crate::schema::facts::ServerFacts;
 use crate::store::mysql::Need;
 use crate::store::record::{GeneratorRecord, IdentityRecord, SuspectRecord, decode};
 use crate::store::{Json, Key, StoreError, Versioned};
+use crate::users::{User, user_of};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoreKind {
@@ -25,6 +26,8 @@ pub struct StoreFacts {
     /// The rights that the account of a store in a table lacks.
     pub denied: Option<Denied>,
     pub suspect: Option<SuspectRecord>,
+    /// Those of the store by name, without those that were dropped; an error: why the record cannot be read.
+    pub users: Vec<(String, Result<User, StoreError>)>,
     /// What names it, where a proxy has asked for that.
     pub identity: Option<String>,
 }
@@ -40,7 +43,7 @@ impl StoreFacts {
     /// Of all records of a store.
     pub fn of(kind: StoreKind, records: &[(Key, Versioned<Json>)]) -> Self {
         let mut facts = StoreFacts::unread(kind, String::new());
-        let mut generators = BTreeMap::new();
+        let (mut generators, mut damaged) = (BTreeMap::new(), None);
         for (key, found) in records {
             let error = if let Some(name) = key.as_str().strip_prefix(Key::GENERATORS) {
                 let put = |record| drop(generators.insert(name.to_owned(), record));
@@ -50,14 +53,12 @@ impl StoreFacts {
             } else if *key == Key::identity() {
                 decode(key, &found.value).map(|record: IdentityRecord| facts.identity = Some(record.id)).err()
             } else {
+                facts.users.extend(user_of(key, &found.value));
                 None
             };
-            if let Some(error) = error {
-                facts.generators = Err(error.to_string());
-                return facts;
-            }
+            damaged = damaged.or(error);
         }
-        facts.generators = Ok(generators);
+        facts.generators = damaged.map_or(Ok(generators), |error| Err(error.to_string()));
         facts
     }
 
@@ -74,6 +75,7 @@ impl StoreFacts {
             server: None,
             denied: None,
             suspect: None,
+            users: Vec::new(),
             identity: None,
         }
     }

@@ -20,6 +20,7 @@ mod columns;
 mod names;
 mod servers;
 mod unseen;
+mod users;
 
 /// 2026-01-01
 const NOW: u64 = 1_767_225_600_000_000;
@@ -131,7 +132,7 @@ impl Case {
     }
 
     pub(super) fn found(&self) -> Vec<Finding> {
-        findings(&self.facts, &RuleSet::of_text(&self.rules), &self.store)
+        findings(&self.facts, &RuleSet::of_text(&self.rules), &self.store, None)
     }
 
     /// The one finding of this code is of this severity, or there is none.
@@ -231,6 +232,7 @@ fn every_code_has_a_test_here() {
         include_str!("tests/names.rs"),
         include_str!("tests/servers.rs"),
         include_str!("tests/unseen.rs"),
+        include_str!("tests/users.rs"),
     ];
     let sources = sources.map(|text| text.replace([' ', '\n'], ""));
     // Files' own findings are of `toml_file`, whose tests they have.

@@ -7,7 +7,7 @@ use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
 use crate::config::{Config, Mysql, StoreKind};
-use crate::lint::{self, Denied, StoreFacts};
+use crate::lint::{self, Access, Denied, StoreFacts};
 use crate::opened::store::{OperatorStore, store_account};
 use crate::schema::facts::ServerFacts;
 use crate::schema::{Schema, SchemaError};
@@ -39,6 +39,12 @@ pub(crate) async fn facts_of(store: &dyn Store, config: &Config) -> StoreFacts {
         StoreKind::Mysql(mysql) => return of_table(config, mysql).await,
     };
     of_answer(kind, timeout(LIMIT, store.list("")).await.map(|read| Ok(read?)))
+}
+
+/// Who may come in, by the files, and where.
+pub(crate) fn access_of(config: &Config) -> Access {
+    let doors = [&config.resp, &config.api].into_iter().filter_map(|door| door.address.as_ref());
+    Access { users: config.admin.users.clone(), doors: doors.map(ToString::to_string).collect() }
 }
 
 type Records = anyhow::Result<Vec<(Key, Versioned<Json>)>>;

@@ -11,6 +11,7 @@ use tokio::time::timeout;
 
 use crate::address::Address;
 use crate::address::listener::{ListenError, Listener};
+use crate::admin::DoorRow;
 use crate::config::keys::Compat;
 use crate::config::{Config, DoorSettings};
 use crate::doors::api::{Api, Service};
@@ -18,10 +19,11 @@ use crate::doors::resp::Redis;
 use crate::doors::{Door, DoorMeter, IdDesk, Protocol, Terms};
 use crate::proxy::connect::tls::{ClientSide, TlsError};
 use crate::proxy::session::Shared;
+use crate::rules::word;
 use crate::serve::socket::{Names, Socket};
 use crate::users::Directory;
 
-/// One of each, in the order of [`NAMES`].
+/// One of each, in the order of [`DOORS`].
 pub(super) type PerDoor<T> = [T; 2];
 
 /// What a reload replaces.
@@ -32,10 +34,13 @@ pub struct ReloadableTerms {
     tls: PerDoor<ClientSide>,
     /// The other services whose paths the HTTP API answers.
     services: Vec<Service>,
+    /// `tls.mode` of each, and `api.compat`, as they are written.
+    modes: PerDoor<String>,
+    compat: Vec<String>,
 }
 
-/// In metrics and audit lines.
-pub(super) const NAMES: PerDoor<&str> = [RESP, API];
+/// In metrics and audit lines, and for people.
+const DOORS: PerDoor<(&str, &str)> = [(RESP, "Redis protocol"), (API, "HTTP")];
 
 const RESP: &str = "resp";
 const API: &str = "api";
@@ -69,6 +74,17 @@ pub(super) fn addresses(config: &Config) -> PerDoor<Option<&Address>> {
     settings(config).map(|door| door.address.as_ref())
 }
 
+/// Those that are on: "Redis protocol at 127.0.0.1:6379 (TLS preferred)".
+pub fn described(config: &Config) -> impl Iterator<Item = String> {
+    settings(config).into_iter().zip(DOORS).filter_map(|(door, (name, protocol))| {
+        let (address, tls) = (door.address.as_ref()?, word(&door.tls.mode));
+        let compat: Vec<_> = config.api_compat.iter().filter(|_| name == API).map(word).collect();
+        let compat =
+            if compat.is_empty() { String::new() } else { format!(", compat {}", compat.join(", ")) };
+        Some(format!("{protocol} at {address} (TLS {tls}{compat})"))
+    })
+}
+
 /// `inherited`: from the process that hands over.
 pub(super) async fn bind_sockets(
     config: &Config,
@@ -97,7 +113,9 @@ pub(super) fn terms(config: &Config) -> Result<ReloadableTerms, TlsError> {
         Compat::Udf => Service::Udf,
     };
     let services = config.api_compat.iter().map(service).collect();
-    Ok(ReloadableTerms { tls, services })
+    let modes = settings(config).map(|door| word(&door.tls.mode));
+    let compat = config.api_compat.iter().map(word).collect();
+    Ok(ReloadableTerms { tls, services, modes, compat })
 }
 
 /// What the doors of this process stand on.
@@ -105,32 +123,41 @@ pub(super) struct Doors {
     pub(super) shared: Arc<ArcSwap<Shared>>,
     pub(super) users: Arc<Directory>,
     pub(super) terms: DoorTerms,
-    pub(super) meters: PerDoor<Arc<DoorMeter>>,
     pub(super) proxy: String,
 }
 
 /// Doors that are open, or will be.
-pub(super) struct OpenDoors(PerDoor<OpenDoor>);
+pub(super) struct OpenDoors {
+    doors: PerDoor<OpenDoor>,
+    terms: DoorTerms,
+}
+
+/// `None`: clients cannot connect.
+type Opening = watch::Receiver<Option<Arc<Listener>>>;
 
 struct OpenDoor {
-    listener: watch::Receiver<Option<Arc<Listener>>>,
+    listener: Opening,
+    meter: Arc<DoorMeter>,
     close: oneshot::Sender<()>,
     serving: JoinHandle<()>,
 }
 
 impl Doors {
     pub(super) fn open(&self, sockets: PerDoor<Socket>) -> OpenDoors {
-        let [resp, api] = sockets;
-        let ([resp_meter, api_meter], [resp_says, api_says]) = (&self.meters, &SOCKETS);
-        let redis = Redis::new(self.desk(RESP, resp_meter), &self.proxy);
+        let ([resp, api], [resp_says, api_says]) = (sockets, &SOCKETS);
+        let (redis, http) = (self.desk(RESP), self.desk(API));
+        let [resp_meter, api_meter] = [redis.meter.clone(), http.meter.clone()];
         let reloadable = self.terms.clone();
-        let http =
-            Api::new(self.desk(API, api_meter), move |service| reloadable.load().services.contains(&service));
-        let resp = open((resp, resp_says), redis, self.terms(|[resp, _]| resp));
-        OpenDoors([resp, open((api, api_says), http, self.terms(|[_, api]| api))])
+        let (redis, http) = (
+            Redis::new(redis, &self.proxy),
+            Api::new(http, move |service| reloadable.load().services.contains(&service)),
+        );
+        let resp = open((resp, resp_says), (redis, resp_meter), self.terms(|[resp, _]| resp));
+        let api = open((api, api_says), (http, api_meter), self.terms(|[_, api]| api));
+        OpenDoors { doors: [resp, api], terms: self.terms.clone() }
     }
 
-    fn desk(&self, door: &'static str, meter: &Arc<DoorMeter>) -> IdDesk {
+    fn desk(&self, door: &'static str) -> IdDesk {
         let shared = self.shared.clone();
         IdDesk {
             door,
@@ -138,7 +165,7 @@ impl Doors {
             users: self.users.clone(),
             audit: shared.load().audit.clone(),
             deadline: Box::new(move || shared.load().id_deadline),
-            meter: meter.clone(),
+            meter: Arc::default(),
         }
     }
 
@@ -165,12 +192,18 @@ impl Doors {
 impl OpenDoors {
     /// Their sockets, where there are any.
     pub(super) fn listeners(&self) -> PerDoor<Option<Arc<Listener>>> {
-        self.0.each_ref().map(|door| door.listener.borrow().clone())
+        self.doors.each_ref().map(|door| door.listener.borrow().clone())
+    }
+
+    /// For operators.
+    pub(super) fn seen(&self) -> SeenDoors {
+        let doors = self.doors.each_ref().map(|door| (door.listener.clone(), door.meter.clone()));
+        SeenDoors { doors, terms: self.terms.clone() }
     }
 
     /// They accept no more clients, and end with those that there are as soon as what they sent is answered, or after `limit`.
     pub(super) async fn close(self, limit: Duration) {
-        let closing = self.0.map(|door| async move {
+        let closing = self.doors.map(|door| async move {
             let OpenDoor { close, mut serving, .. } = door;
             let _ = close.send(());
             if timeout(limit, &mut serving).await.is_err() {
@@ -182,15 +215,45 @@ impl OpenDoors {
     }
 }
 
+/// The doors as operators see them.
+pub(super) struct SeenDoors {
+    doors: PerDoor<(Opening, Arc<DoorMeter>)>,
+    terms: DoorTerms,
+}
+
+impl SeenDoors {
+    pub(super) fn rows(&self, config: &Config) -> Vec<DoorRow> {
+        let reloadable = self.terms.load();
+        let doors = self.doors.iter().zip(DOORS).zip(addresses(config)).zip(&reloadable.modes);
+        let doors = doors.map(|((((opening, meter), (name, protocol)), written), mode)| {
+            let listens = opening.borrow().as_ref().map(|listener| listener.address());
+            DoorRow {
+                name,
+                protocol,
+                is_open: listens.is_some(),
+                // As it came out, where the port was left to the system.
+                address: listens.or_else(|| written.map(Address::to_string)),
+                tls: mode.clone(),
+                compat: if name == API { reloadable.compat.clone() } else { Vec::new() },
+                clients: meter.connections(),
+                requests: meter.requests().collect(),
+                ids: meter.ids(),
+                logins_refused: meter.logins_refused(),
+            }
+        });
+        doors.collect()
+    }
+}
+
 fn open<P: Protocol>(
     socket: (Socket, &'static Names),
-    protocol: P,
+    (protocol, meter): (P, Arc<DoorMeter>),
     terms: impl Fn() -> Terms + Send + Sync + 'static,
 ) -> OpenDoor {
     let (listens, listener) = watch::channel(None);
     let (close, closing) = oneshot::channel();
     let serving = tokio::spawn(serve(socket, Door::new(protocol, terms), listens, closing));
-    OpenDoor { listener, close, serving }
+    OpenDoor { listener, meter, close, serving }
 }
 
 async fn serve<P: Protocol>(

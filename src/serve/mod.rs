@@ -46,6 +46,7 @@ use crate::proxy::settings::Verify;
 use crate::proxy::verifier::Verifier;
 use crate::rules::{Mark, RuleSet};
 use crate::schema::Schema;
+pub use crate::serve::doors::described as described_doors;
 use crate::serve::doors::{DoorTerms, Doors, PerDoor};
 use crate::serve::log::SetLogLevel;
 use crate::serve::operator::{Parts, ProxyDesk};
@@ -158,7 +159,7 @@ impl Opened {
         login.socket_users = SocketUsers::watch(&settings.backend.addresses, schema.clone()).await;
         let (id_deadline, verify) = (config.store.deadline, config.rewrite.verify);
         let shared = Shared::new(login, tables.clone(), id_deadline, verify, drain.clone());
-        let users = Directory::watch(store.clone(), config.admin.users.clone(), config.users_stale_max);
+        let users = Directory::watch(store.clone(), &config.admin.users, config.users_stale_max);
         // So that no door opens before they are known. Where the store does not answer they come later.
         let _ = timeout(USERS_WAIT, users.look()).await;
         let shared = Shared { forwards: config.rewrite.forwards(), users: Some(users.clone()), ..shared };
@@ -170,18 +171,8 @@ impl Opened {
         let terms = Arc::new(ArcSwap::from_pointee(terms));
         let acts = (shared.clone(), terms.clone(), users.clone());
         let reloader = Arc::new(Reloader::new(start.config_path, acting, acts, set_log_level));
-        let parts = Parts {
-            config,
-            shared,
-            tables,
-            schema,
-            store: metered,
-            users,
-            meter,
-            doors: PerDoor::default(),
-            reloader,
-            draining: drain,
-        };
+        let parts =
+            Parts { config, shared, tables, schema, store: metered, users, meter, reloader, draining: drain };
         let opened =
             Opened { parts, config_path, store, draining, console, doors, terms, http, incumbent, hangup };
         Ok((opened, handover))
@@ -206,12 +197,11 @@ pub async fn run(
         shared: shared.clone(),
         users: parts.users.clone(),
         terms,
-        meters: parts.doors.clone(),
         proxy: parts.config.proxy.name.clone(),
     };
     let doors = stand_on.open(doors);
     let schema = parts.schema.clone();
-    let desk = ProxyDesk::new(listener.address(), parts);
+    let desk = ProxyDesk::new(listener.address(), parts, doors.seen());
     started::tell(&*desk, &config_path, schema.as_ref()).await;
     let http = http.map(|listening| listening.serve(desk.clone()));
     let mut consoles = JoinSet::new();

@@ -19,25 +19,24 @@ use tokio::sync::{Notify, watch};
 use self::health::Health;
 use self::rates::Rates;
 use crate::admin::{
-    About, BackendRow, Check, ConfigRow, Desk, DeskError, EventRow, FindingRow, GeneratorRow, GeneratorState,
-    LastRow, Metric, ProxyRow, Raised, RefusedRow, Reload, RuleRow, SessionRow, SessionState, SlotRow,
-    StoredRow,
+    About, BackendRow, Check, ConfigRow, Desk, DeskError, DoorRow, EventRow, FindingRow, GeneratorRow,
+    GeneratorState, LastRow, Metric, ProxyRow, Raised, RefusedRow, Reload, RuleRow, SessionRow, SessionState,
+    SlotRow, StoredRow,
 };
 use crate::audit::UserChange;
 use crate::config::{Config, StoreKind};
-use crate::doors::DoorMeter;
 use crate::explain::tables::LiveTables;
 use crate::explain::{ExplainInput, explain_statement};
 use crate::ids::layout::Moment;
-use crate::lint::{self, Finding, Where};
-use crate::opened::facts::facts_of;
+use crate::lint::{self, Access, Finding, Where};
+use crate::opened::facts::{access_of, facts_of};
 use crate::opened::locks;
 use crate::proxy::session::Shared;
 use crate::rules::model::{GeneratorName, Rule};
 use crate::rules::word;
 use crate::schema::Schema;
 use crate::schema::facts::Facts;
-use crate::serve::doors::PerDoor;
+use crate::serve::doors::SeenDoors;
 use crate::serve::log::recent;
 use crate::serve::reload::Reloader;
 use crate::serve::settings;
@@ -58,8 +57,6 @@ pub(crate) struct Parts {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) users: Arc<Directory>,
     pub(crate) meter: Arc<StoreMeter>,
-    /// What is counted at each.
-    pub(crate) doors: PerDoor<Arc<DoorMeter>>,
     pub(crate) reloader: Arc<Reloader>,
     pub(crate) draining: watch::Receiver<bool>,
 }
@@ -68,6 +65,7 @@ pub(crate) struct ProxyDesk {
     /// Where applications connect to, as it came out.
     listen: String,
     parts: Parts,
+    doors: SeenDoors,
     sessions: Arc<Sessions>,
     since: SystemTime,
     rates: Rates,
@@ -78,11 +76,11 @@ pub(crate) struct ProxyDesk {
 impl ProxyDesk {
     /// Needs a Tokio runtime, in which it looks at the generators, and asks the backend and the
     /// store, while it lives.
-    pub(crate) fn new(listen: String, parts: Parts) -> Arc<Self> {
+    pub(crate) fn new(listen: String, parts: Parts, doors: SeenDoors) -> Arc<Self> {
         let sessions = Arc::clone(&parts.shared.load().sessions);
         let (rates, health, drains) = (Rates::default(), Health::default(), Arc::default());
         let since = SystemTime::now();
-        let desk = Arc::new(ProxyDesk { listen, parts, sessions, since, rates, health, drains });
+        let desk = Arc::new(ProxyDesk { listen, parts, doors, sessions, since, rates, health, drains });
         tokio::spawn(rates::sample(Arc::downgrade(&desk)));
         tokio::spawn(health::watch(Arc::downgrade(&desk)));
         desk
@@ -152,12 +150,19 @@ impl Desk for ProxyDesk {
         });
         let store =
             self.parts.meter.is_away().then(|| "the store did not answer the last request".to_owned());
+        // A proxy that takes no clients closes its doors too.
+        let closed = self.doors().into_iter().filter(|door| listener.is_none() && !door.is_open);
+        let doors = joined(closed.filter_map(|door| {
+            let (name, address) = (door.name, door.address?);
+            Some(format!("{name}.address: nobody can connect to {address} yet; the log says why"))
+        }));
         vec![
             Check::needed("listener", listener),
             Check::needed("backend", self.health.backend().trouble),
             Check::wanted("store", store),
             Check::wanted("generators", joined(stopped)),
             Check::wanted("users", self.parts.users.trouble()),
+            Check::wanted("doors", doors),
         ]
     }
 
@@ -172,6 +177,10 @@ impl Desk for ProxyDesk {
 
     fn generators(&self) -> Vec<GeneratorRow> {
         generators::rows(&self.parts.tables, &self.rates)
+    }
+
+    fn doors(&self) -> Vec<DoorRow> {
+        self.doors.rows(&self.parts.config)
     }
 
     fn backends(&self) -> Vec<BackendRow> {
@@ -236,7 +245,8 @@ impl Desk for ProxyDesk {
         let facts =
             Facts::read(schema, &rules).await.map_err(|error| DeskError::Failed(error.to_string()))?;
         let store = facts_of(&*self.parts.store, &self.parts.config).await;
-        let mut findings = lint::findings(&facts, &rules, &store);
+        let access = Access { users: self.parts.users.of_file(), ..access_of(&self.parts.config) };
+        let mut findings = lint::findings(&facts, &rules, &store, Some(&access));
         findings.extend(locks::findings(schema, &self.parts.config, &facts, &rules, &store).await);
         Ok(findings.into_iter().map(finding_row).collect())
     }
@@ -247,7 +257,7 @@ impl Desk for ProxyDesk {
     }
 
     fn counted(&self) -> Vec<Metric> {
-        metrics::counted(&self.parts, &self.sessions)
+        metrics::counted(self, &self.parts, &self.sessions)
     }
 
     fn metrics(&self) -> Vec<Metric> {

@@ -213,7 +213,7 @@ impl Reloader {
         self.shared.store(Arc::new(next));
         self.terms.store(Arc::new(terms));
         (self.set_log_level)(config.log.level);
-        self.users.set_file(Arc::clone(&config.admin.users), config.users_stale_max);
+        self.users.set_file(&config.admin.users, config.users_stale_max);
         *acting = config;
         self.notes.lock().written = written;
         Ok(summary)

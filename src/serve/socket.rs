@@ -8,6 +8,9 @@ use crate::address::listener::{ListenError, Listener};
 /// How often the socket of the process before is asked for.
 const AGAIN: Duration = Duration::from_millis(200);
 
+/// So often is nothing said of an address that is taken.
+const TAKEN_MAX: u64 = 10;
+
 /// What is said of a socket.
 pub(super) struct Names {
     /// That cannot listen: stands before the address.
@@ -55,19 +58,22 @@ impl Socket {
             Socket::Pending(address) => address,
         };
         let mut told = None;
-        loop {
+        for attempt in 0_u64.. {
             match bind(names, &address).await {
                 Ok(listener) => return Some(listener),
                 Err(error) => {
                     let text = error.to_string();
-                    if !error.is_taken() && told.as_ref() != Some(&text) {
-                        tracing::warn!("{text}; Rowstamp tries again");
+                    // The process that hands over may need a moment.
+                    let is_told = !error.is_taken() || attempt >= TAKEN_MAX;
+                    if is_told && told.as_ref() != Some(&text) {
+                        tracing::warn!("{text}; Rowstamp tries again, and {}", names.without);
                         told = Some(text);
                     }
                 }
             }
             tokio::time::sleep(AGAIN).await;
         }
+        None
     }
 }
 

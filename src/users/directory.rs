@@ -21,12 +21,11 @@ use tokio::time::Instant;
 
 pub use self::writes::ChangeError;
 use super::quota::{OverQuota, Quotas};
-use super::record::UserRecord;
+use super::record::{UserRecord, user_of};
 use super::rights::Grant;
 use super::secret::{Cost, Proven};
-use super::{Home, Login, User};
+use super::{Home, Login, Usage, User};
 use crate::store::gate::GateStore;
-use crate::store::record::decode;
 use crate::store::{Key, Revision, Store, StoreError};
 
 /// Between two looks: what was changed acts everywhere within a second.
@@ -112,6 +111,8 @@ struct Known {
     listed: Option<(Instant, Option<Revision>)>,
     /// Records that cannot be read, as far as the log has told.
     damaged: HashMap<Key, Revision>,
+    /// Of each name that there was.
+    usage: HashMap<String, Usage>,
 }
 
 /// What a user may do is not known: the store has not answered yet, or not for too long.
@@ -130,6 +131,7 @@ pub(crate) struct Charge<'a> {
 impl Charge<'_> {
     /// The ids are given.
     pub(crate) fn keep(mut self) {
+        self.user.usage.note_given(self.n);
         self.n = 0;
     }
 }
@@ -144,7 +146,7 @@ impl Drop for Charge<'_> {
 
 impl Directory {
     /// Needs a Tokio runtime, in which it looks at the store while it lives.
-    pub fn watch(store: Arc<dyn Store>, of_file: Arc<[Arc<User>]>, stale_max: Duration) -> Arc<Self> {
+    pub fn watch(store: Arc<dyn Store>, of_file: &[Arc<User>], stale_max: Duration) -> Arc<Self> {
         let directory = Arc::new(Self::new(store, of_file, stale_max));
         let weak = Arc::downgrade(&directory);
         tokio::spawn(async move {
@@ -158,7 +160,7 @@ impl Directory {
     }
 
     /// Users of the file alone.
-    pub fn without_store(of_file: Arc<[Arc<User>]>) -> Arc<Self> {
+    pub fn without_store(of_file: &[Arc<User>]) -> Arc<Self> {
         let reason = "this proxy has none".to_owned();
         let store = GateStore::absent(StoreError::Unavailable { store: "none".to_owned(), reason });
         Self::over(store, of_file)
@@ -166,26 +168,28 @@ impl Directory {
 
     /// Over a store that nobody else has.
     #[cfg(test)]
-    pub(crate) fn over_memory(of_file: Arc<[Arc<User>]>) -> Arc<Self> {
+    pub(crate) fn over_memory(of_file: &[Arc<User>]) -> Arc<Self> {
         Self::over(Arc::new(crate::store::memory::MemoryStore::new()), of_file)
     }
 
-    fn over(store: Arc<dyn Store>, of_file: Arc<[Arc<User>]>) -> Arc<Self> {
+    fn over(store: Arc<dyn Store>, of_file: &[Arc<User>]) -> Arc<Self> {
         let directory = Directory { cost: Cost::LEAST, ..Self::new(store, of_file, Duration::MAX) };
         directory.known.lock().looked_at = Some(Instant::now());
         directory.publish(&directory.known.lock());
         Arc::new(directory)
     }
 
-    fn new(store: Arc<dyn Store>, of_file: Arc<[Arc<User>]>, stale_max: Duration) -> Self {
-        let known = Known {
-            of_file,
+    fn new(store: Arc<dyn Store>, of_file: &[Arc<User>], stale_max: Duration) -> Self {
+        let mut known = Known {
+            of_file: Arc::default(),
             of_store: BTreeMap::new(),
             stale_max,
             looked_at: None,
             listed: None,
             damaged: HashMap::new(),
+            usage: HashMap::new(),
         };
+        known.of_file = known.counted_file(of_file);
         Directory {
             store,
             roster: ArcSwap::from_pointee(known.roster(SystemTime::now())),
@@ -205,11 +209,33 @@ impl Directory {
         self.roster.load_full()
     }
 
+    /// The users of rowstamp.toml.
+    pub(crate) fn of_file(&self) -> Arc<[Arc<User>]> {
+        self.known.lock().of_file.clone()
+    }
+
     /// What rowstamp.toml says from here on.
-    pub(crate) fn set_file(&self, of_file: Arc<[Arc<User>]>, stale_max: Duration) {
+    pub(crate) fn set_file(&self, of_file: &[Arc<User>], stale_max: Duration) {
         let mut known = self.known.lock();
-        (known.of_file, known.stale_max) = (of_file, stale_max);
+        known.of_file = known.counted_file(of_file);
+        known.stale_max = stale_max;
         self.publish(&known);
+    }
+
+    /// How many there are of this home, whether they can log in now or not.
+    pub(crate) fn count(&self, home: Home) -> usize {
+        let known = self.known.lock();
+        match home {
+            Home::File => known.of_file.len(),
+            Home::Store => known.of_store.len(),
+        }
+    }
+
+    /// Of those who have asked for ids, by name.
+    pub(crate) fn usage(&self) -> BTreeMap<String, Usage> {
+        let known = self.known.lock();
+        let drawn = known.usage.iter().filter(|(_, usage)| usage.has_any());
+        drawn.map(|(name, usage)| (name.clone(), usage.clone())).collect()
     }
 
     /// Since when the store has not been looked at. `None`: it never was.
@@ -333,7 +359,8 @@ impl Directory {
                 if let Some((revision, users)) = listed {
                     // Those that are the same stay where they are: the next roster is then compared by address.
                     if known.of_store != users {
-                        known.of_store = users;
+                        known.of_store =
+                            users.into_iter().map(|(name, user)| (name, known.counted(user))).collect();
                     }
                     known.listed = Some((began, revision));
                 }
@@ -358,12 +385,13 @@ impl Directory {
         }
         let mut users = BTreeMap::new();
         for (key, found) in self.store.list(Key::USERS).await? {
-            let Some(name) = key.as_str().strip_prefix(Key::USERS) else { continue };
-            match decode::<UserRecord>(&key, &found.value) {
-                Ok(record) => users.extend(record.user(name).map(|user| (name.to_owned(), Arc::new(user)))),
+            let Some((name, user)) = user_of(&key, &found.value) else { continue };
+            match user {
+                Ok(user) => drop(users.insert(name, Arc::new(user))),
                 Err(error) => {
                     // There is a user of this name, who may do nothing.
-                    users.extend(UserRecord::new().user(name).map(|user| (name.to_owned(), Arc::new(user))));
+                    let user = UserRecord::new().user(&name).map(Arc::new);
+                    users.extend(user.map(|user| (name, user)));
                     let told = self.known.lock().damaged.insert(key, found.revision);
                     if told != Some(found.revision) {
                         tracing::error!(%error, "users: a user has no rights, and cannot log in");
@@ -383,6 +411,16 @@ impl Directory {
 }
 
 impl Known {
+    /// The user, counted with those of the same name before it.
+    fn counted(&mut self, user: Arc<User>) -> Arc<User> {
+        let usage = self.usage.entry(user.name.clone()).or_default().clone();
+        Arc::new(User { usage, ..Arc::unwrap_or_clone(user) })
+    }
+
+    fn counted_file(&mut self, of_file: &[Arc<User>]) -> Arc<[Arc<User>]> {
+        of_file.iter().map(|user| self.counted(user.clone())).collect()
+    }
+
     fn roster(&self, now: SystemTime) -> Roster {
         let store = match self.looked_at {
             None => StoreUsers::NotYet,

@@ -9,6 +9,7 @@ mod record;
 mod rights;
 mod secret;
 pub(crate) mod throttle;
+mod usage;
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -22,10 +23,12 @@ pub use self::directory::{ChangeError, Directory};
 pub(crate) use self::directory::{Charge, Roster, Unsure};
 pub(crate) use self::login::Login;
 pub(crate) use self::quota::OverQuota;
+pub(crate) use self::record::user_of;
 pub use self::rights::{Grant, Right, Scope};
 pub use self::secret::Token;
 pub(crate) use self::secret::without_tokens;
 use self::secret::{Proven, Secret};
+pub(crate) use self::usage::Usage;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -55,12 +58,22 @@ pub enum Home {
     Store,
 }
 
+impl Home {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Home::File => "file",
+            Home::Store => "store",
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct User {
     pub name: String,
     pub home: Home,
     secrets: Vec<Secret>,
     grants: Vec<Grant>,
+    pub(crate) usage: Usage,
 }
 
 /// Which secret of a user somebody has logged in with.
@@ -76,6 +89,7 @@ impl User {
             home: Home::File,
             secrets: vec![Secret::Plain(password)],
             grants: role.rights().iter().map(grant).collect(),
+            usage: Usage::default(),
         }
     }
 

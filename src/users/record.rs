@@ -7,8 +7,9 @@ use serde_json::{Map, Value};
 
 use super::rights::Grant;
 use super::secret::{Secret, Token, hex, unhex};
-use super::{Home, User};
-use crate::store::FORMAT;
+use super::{Home, Usage, User};
+use crate::store::record::decode;
+use crate::store::{FORMAT, Key, StoreError};
 
 /// A user, or one that was dropped: records are never removed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -65,6 +66,21 @@ impl UserRecord {
         }
     }
 
+    /// An error has nothing of what is written there, which may be a password's hash.
+    pub(super) fn read(key: &Key, json: &[u8]) -> Result<Self, StoreError> {
+        decode(key, json).map_err(|error| match (error, serde_json::from_slice::<UserRecord>(json)) {
+            (StoreError::Corrupt { place, .. }, Err(at)) => {
+                let reason = format!(
+                    "line {}, column {} of the record is not as a user has it",
+                    at.line(),
+                    at.column()
+                );
+                StoreError::Corrupt { place, reason }
+            }
+            (error, _) => error,
+        })
+    }
+
     /// `None`: it was dropped.
     pub(super) fn user(&self, name: &str) -> Option<User> {
         if self.dropped {
@@ -73,8 +89,16 @@ impl UserRecord {
         let password = self.password.iter().map(|hash| Secret::Hash(hash.clone()));
         let tokens = self.tokens.iter().filter_map(TokenRecord::token).map(Secret::Token);
         let secrets = password.chain(tokens).collect();
-        Some(User { name: name.to_owned(), home: Home::Store, secrets, grants: self.grants.clone() })
+        let (name, grants) = (name.to_owned(), self.grants.clone());
+        Some(User { name, home: Home::Store, secrets, grants, usage: Usage::default() })
     }
+}
+
+/// The user of a record of the store, by name. `None`: the user was dropped, or the record is not a user's.
+pub(crate) fn user_of(key: &Key, json: &[u8]) -> Option<(String, Result<User, StoreError>)> {
+    let name = key.as_str().strip_prefix(Key::USERS)?;
+    let user = UserRecord::read(key, json).map(|record| record.user(name)).transpose()?;
+    Some((name.to_owned(), user))
 }
 
 impl TokenRecord {

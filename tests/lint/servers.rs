@@ -173,6 +173,36 @@ fn store_in_a_table(kind: Kind, server: &Server, folder: &Folder) {
 }
 
 /// MySQL takes `lower_case_table_names` only when its data folder is made; there the unit tests say what is found.
+/// Users of a store in a file, and a door.
+#[test]
+fn users_who_draw_ids() {
+    const DOOR: &str = "[resp]\naddress = '127.0.0.1:0'\n";
+    const DBA: &str = "[[admin.users]]\nname = 'dba'\npassword = 'c4nary'\n";
+    const RECORDS: &str = r#"{"key":"users/bad","value":{"v":1,"grants":"c4nary","change":"c"}}
+{"key":"users/dba","value":{"v":1,"change":"c"}}
+{"key":"users/app","value":{"v":1,"grants":[{"right":"READ","on":"users_of_store.gone"}],"change":"c"}}
+"#;
+    for kind in Kind::ALL {
+        let Some(server) = server(kind) else { continue };
+        let folder = Folder::new(server, ROOT);
+        folder.rules("users_of_store", RULES);
+        let codes = ["user-unreadable", "user-twice", "grant-unmatched", "nobody-draws"];
+        let shown = |found: &Found| codes.map(|code| found.has(code));
+        folder.configure(server, ROOT, DBA);
+        assert_eq!(shown(&folder.check()), [false; 4], "{}", kind.name());
+        folder.configure(server, ROOT, &format!("{DOOR}{DBA}"));
+        assert_eq!(shown(&folder.check()), [false, false, false, true], "{}", kind.name());
+        fs::write(folder.path().join("records"), RECORDS).unwrap();
+        let imported = folder.run(&["store", "import", "records"]);
+        assert!(imported.status.success(), "{imported:?}");
+        let found = folder.check();
+        assert_eq!(shown(&found), [true; 4], "{}: {:#}", kind.name(), found.0);
+        assert!(!found.0.to_string().contains("c4nary"), "{:#}", found.0);
+        folder.configure(server, ROOT, &format!("{DOOR}{DBA}role = 'write'\n"));
+        assert_eq!(shown(&folder.check()), [true, true, true, false], "{}", kind.name());
+    }
+}
+
 #[test]
 fn rules_that_differ_in_case_only() {
     let options =

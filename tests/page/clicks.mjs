@@ -174,6 +174,20 @@ async function run() {
     if (told.latency.count < 100) throw new Error(`${told.latency.count} commands`);
   });
 
+  await check("doors and users are those of /status.json", async () => {
+    const { doors, users } = await status();
+    same(doors.map((each) => each.open), [true, true], "open");
+    same(await page.value("document.querySelector('#doors-card').hidden"), false, "hidden");
+    same(await texts("#doors tbody td:first-child"), ["Redis protocol", "HTTP"]);
+    same(await texts("#doors tbody td:nth-child(2)"), doors.map((each) => each.address));
+    same(await texts("#doors tbody td:nth-child(6)"), ["2", "0"], "refused");
+    same(await texts("#doors tbody td:nth-child(8)"), ["120", "0"], "ids");
+    const [name, , ...counts] = await texts("#busiest tbody td");
+    same([name, ...counts], ["labels", "120", "0", "0"]);
+    same(users.busiest.length, 1, "those who drew");
+    same((await texts("#users"))[0].startsWith("Users: 1 of rowstamp.toml; 0 of the store, read "), true, await texts("#users"));
+  });
+
   await check("a window that is opened later has the minutes before it", async () => {
     const points = (await (await fetch(`${url}history.json`)).json()).length;
     // The window before it stays a while.

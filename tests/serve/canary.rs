@@ -66,9 +66,23 @@ fn no_literal_and_no_secret_is_told() {
             let (status, body) = get(port, path).unwrap();
             assert!(status == 200 && !body.contains(CANARY), "{}: {path}: {status} {body}", rig.name());
         }
-        for what in
-            ["RULES", "GENERATORS", "PROXIES", "SLOTS", "SESSIONS", "STATS", "FINDINGS", "CONFIG", "VERSION"]
-        {
+        for what in [
+            "RULES",
+            "GENERATORS",
+            "PROXIES",
+            "SLOTS",
+            "SESSIONS",
+            "STATS",
+            "FINDINGS",
+            "CONFIG",
+            "VERSION",
+            "BACKENDS",
+            "DOORS",
+            "GRANTS",
+            "REFUSED",
+            "TOKENS",
+            "USERS",
+        ] {
             let told = typed_as(PASSWORD, &rig.proxy, &format!("SHOW {what}"));
             assert!(!told.contains(CANARY), "{}: SHOW {what}: {told}", rig.name());
         }

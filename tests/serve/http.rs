@@ -44,7 +44,7 @@ pub(crate) fn get(port: u16, path: &str) -> Option<(u16, String)> {
     Some((head.split(' ').nth(1)?.parse().ok()?, body.to_owned()))
 }
 
-fn status(port: u16) -> Option<Value> {
+pub(crate) fn status(port: u16) -> Option<Value> {
     serde_json::from_str(&get(port, "/status.json")?.1).ok()
 }
 
@@ -54,7 +54,7 @@ fn wait_for(what: &str, is_so: impl FnMut() -> bool) {
 }
 
 /// Samples by name and labels, each held to the catalogue.
-fn samples(text: &str) -> BTreeMap<String, f64> {
+pub(crate) fn samples(text: &str) -> BTreeMap<String, f64> {
     let mut found = BTreeMap::new();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let (series, value) = line.rsplit_once(' ').unwrap();

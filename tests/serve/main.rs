@@ -65,6 +65,7 @@ mod select;
 mod settle;
 mod shadow;
 mod shards;
+mod shown_doors;
 mod sizes;
 mod state;
 mod store_primary;

@@ -46,6 +46,7 @@ pub(super) enum Command {
 pub(super) enum What {
     Backends,
     Commands,
+    Doors,
     Rules,
     Generators,
     Grants,
@@ -65,10 +66,11 @@ pub(super) enum What {
 const GENERATOR_CHARACTERS_MAX: usize = 200;
 
 /// What SHOW shows.
-pub(super) const SHOWN: [(&str, What); 15] = [
+pub(super) const SHOWN: [(&str, What); 16] = [
     ("BACKENDS", What::Backends),
     ("COMMANDS", What::Commands),
     ("CONFIG", What::Config),
+    ("DOORS", What::Doors),
     ("FINDINGS", What::Findings),
     ("GENERATORS", What::Generators),
     ("GRANTS", What::Grants),

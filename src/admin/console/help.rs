@@ -33,7 +33,7 @@ const fn any(form: &'static str, does: &'static str, example: &'static str) -> T
     Topic { form, right: None, does, example }
 }
 
-const TOPICS: [Topic; 31] = [
+const TOPICS: [Topic; 32] = [
     admin(
         "ALTER USER name IDENTIFIED BY 'password'",
         "Gives a user of the store another password. Connections that logged in by the old password end their rights at once.",
@@ -130,6 +130,12 @@ const TOPICS: [Topic; 31] = [
         "SHOW CONFIG [LIKE 'pattern']",
         "Every key of rowstamp.toml: its value, its default, and when a change takes effect: at once with a reload, for new connections, or after a restart. Secrets are ***.",
         "SHOW CONFIG LIKE 'limits.%'",
+    ),
+    read(
+        "SHOW DOORS [LIKE 'pattern']",
+        "The ports where clients of Redis and of HTTP draw ids: where each listens, its clients, and what became of their requests and logins since the \
+         start.",
+        "SHOW DOORS",
     ),
     read(
         "SHOW FINDINGS [LIKE 'pattern']",
@@ -264,7 +270,7 @@ mod tests {
             (Some("show rules"), 3, 1),
             (Some("KILL"), 3, 1),
             (Some("slots"), 3, 1),
-            (Some("show"), 2, 15),
+            (Some("show"), 2, 16),
             (Some("no such thing"), 2, 0),
         ] {
             let table = help(topic);

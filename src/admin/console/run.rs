@@ -328,7 +328,7 @@ mod tests {
             let user = |(name, password, role): &(&str, &str, Role)| {
                 Arc::new(User::of_file(name, (*password).to_owned().into(), *role))
             };
-            desk.users().set_file(users.iter().map(user).collect(), Duration::MAX);
+            desk.users().set_file(&users.iter().map(user).collect::<Vec<_>>(), Duration::MAX);
         };
         let gone = "ER_SPECIFIC_ACCESS_DENIED_ERROR Access denied; your user, or its password or token, has changed: log in again";
         // The rights are those of now, not of the login.
@@ -346,7 +346,7 @@ mod tests {
     fn with_store() -> FakeDesk {
         let dba = Arc::new(User::of_file("dba", "s3crët".to_owned().into(), Role::Write));
         let guest = Arc::new(User::of_file("guest", "look".to_owned().into(), Role::Read));
-        let users = Directory::over_memory([dba, guest].into());
+        let users = Directory::over_memory(&[dba, guest]);
         FakeDesk { users: users.into(), ..FakeDesk::default() }
     }
 
@@ -377,7 +377,7 @@ mod tests {
             ("SHOW GENERATORS", ""),
             ("SHOW DATABASES", ""),
             ("SELECT 1", "1"),
-            ("SHOW USERS", "app|store|yes|0|0"),
+            ("SHOW USERS", "app|store|yes|0|0|0|0|0"),
             ("SHOW GRANTS", ""),
             ("SHOW TOKENS", ""),
         ] {

@@ -1,5 +1,6 @@
 //! Each SHOW as a table: what the desk has, sorted, units in the columns' names.
 
+mod doors;
 mod generators;
 mod sessions;
 mod stats;
@@ -114,6 +115,7 @@ pub(super) fn columns(what: What) -> Vec<Column> {
         What::Stats => stats::columns(),
         What::Findings => heads(&FINDINGS),
         What::Config => heads(&CONFIG),
+        What::Doors => heads(&doors::FIELDS),
         What::Users => heads(&users::USERS),
         What::Grants => heads(&users::GRANTS),
         What::Tokens => heads(&users::TOKENS),
@@ -145,6 +147,7 @@ pub(super) async fn show(
         What::Stats => stats::stats(&desk.metrics()),
         What::Findings => findings(desk.findings().await?),
         What::Config => sorted(rows(&CONFIG, &desk.config())),
+        What::Doors => rows(&doors::FIELDS, &desk.doors()),
         What::Users => users::users(&desk.users(), user),
         What::Grants => users::grants(&desk.users(), user),
         What::Tokens => users::tokens(&desk.users(), user),
@@ -277,6 +280,14 @@ mod tests {
                      ALTER TABLE shop.orders ADD UNIQUE KEY (id)",
                 ],
             ),
+            (
+                What::Doors,
+                vec![
+                    "resp|Redis protocol|127.0.0.1:6379|yes|preferred||3|4000|40|2|1|0|0|5",
+                    "api|HTTP|NULL|no|NULL||0|0|NULL|NULL|NULL|NULL|NULL|0",
+                ],
+            ),
+            (What::Users, vec!["dba|rowstamp.toml|yes|0|4|0|0|0", "guest|rowstamp.toml|yes|0|1|0|0|0"]),
             (What::Config, vec!["listen.address|127.0.0.1:3307|127.0.0.1:3307|after a restart"]),
         ] {
             let rows: Vec<_> = rows(what).await.iter().map(|row| printed(row)).collect();

@@ -8,7 +8,8 @@ use parking_lot::Mutex;
 
 use crate::admin::desk::Metric;
 use crate::admin::metrics::{
-    BYTES, STATEMENTS, STATEMENTS_REFUSED, TABLE_IDS, TABLE_OVERTAKEN, TABLE_STATEMENTS,
+    BYTES, DOOR_IDS, DOOR_REQUESTS, STATEMENTS, STATEMENTS_REFUSED, TABLE_IDS, TABLE_OVERTAKEN,
+    TABLE_STATEMENTS, USER_IDS,
 };
 use crate::admin::status::Rates;
 
@@ -18,7 +19,7 @@ const LOOKS_MAX: usize = 11;
 #[derive(Debug, Default)]
 pub(super) struct Looks(Mutex<VecDeque<(Instant, Counts)>>);
 
-/// By metric and the value of its first label.
+/// By metric and the value of its first label: those with the same one are added up.
 type Counts = BTreeMap<(&'static str, String), f64>;
 
 impl Looks {
@@ -30,17 +31,22 @@ impl Looks {
             TABLE_STATEMENTS.name(),
             TABLE_IDS.name(),
             TABLE_OVERTAKEN.name(),
+            DOOR_IDS.name(),
+            DOOR_REQUESTS.name(),
+            USER_IDS.name(),
         ];
         let samples = metrics
             .iter()
             .filter(|metric| watched.contains(&metric.name))
             .flat_map(|metric| metric.samples.iter().map(|sample| (metric.name, sample)));
-        let counts = samples.filter_map(|(name, sample)| {
-            let (_, label) = sample.labels.first()?;
-            Some(((name, label.clone()), sample.value))
-        });
+        let mut counts = Counts::new();
+        for (name, sample) in samples {
+            if let Some((_, label)) = sample.labels.first() {
+                *counts.entry((name, label.clone())).or_default() += sample.value;
+            }
+        }
         let mut looks = self.0.lock();
-        looks.push_back((at, counts.collect()));
+        looks.push_back((at, counts));
         if looks.len() > LOOKS_MAX {
             looks.pop_front();
         }
@@ -63,7 +69,7 @@ impl Looks {
 #[cfg(test)]
 mod tests {
     use super::Looks;
-    use crate::admin::metrics::{BYTES, IDS_ISSUED, STATEMENTS};
+    use crate::admin::metrics::{BYTES, DOOR_REQUESTS, IDS_ISSUED, STATEMENTS};
     use std::time::{Duration, Instant};
 
     #[test]
@@ -73,6 +79,8 @@ mod tests {
         for second in 0..30_u32 {
             let passed = if second < 20 { 0.0 } else { f64::from(second - 19) * 5.0 };
             let mut metrics = vec![STATEMENTS.of([(["passed"], passed)]), IDS_ISSUED.of([(["s.g"], 9.0)])];
+            let [given, wrong] = ["given", "wrong"].map(|outcome| (["resp", outcome], f64::from(second)));
+            metrics.push(DOOR_REQUESTS.of([given, wrong]));
             if second == 29 {
                 metrics.push(BYTES.of([(["to_client"], 30.0)]));
             }
@@ -84,6 +92,7 @@ mod tests {
         let rate = |name, label: &str| looks.rates().get(&(name, label.to_owned())).copied();
         assert_eq!(rate("rowstamp_statements", "passed"), Some(5.0));
         assert_eq!(rate("rowstamp_traffic_bytes", "to_client"), Some(3.0), "it was not there before");
+        assert_eq!(rate("rowstamp_door_requests", "resp"), Some(2.0), "those of one door together");
         assert_eq!(rate("rowstamp_ids_issued", "s.g"), None, "generators know their own");
     }
 }

@@ -13,7 +13,7 @@ use crate::address::listener::Listener;
 use crate::address::socket::Stream;
 use crate::admin::desk::ProxyRow;
 use crate::admin::fake::FakeDesk;
-use crate::admin::status::{Counted, Status, TableStatus, Timed};
+use crate::admin::status::{BusyUser, Counted, Status, TableStatus, Timed};
 
 /// A server for a desk, on a free port of this machine.
 struct Rig {
@@ -324,7 +324,7 @@ fn the_page_needs_nothing_from_elsewhere() {
 /// The paths of a JSON value's fields: `a.b`, of the elements of a list `a[].b`, of a map's own
 /// keys `a.*`.
 fn paths(at: &str, value: &Value, all: &mut BTreeSet<String>) {
-    const MAPS: [&str; 5] = ["statements", "refused", "traffic", "store", "tables"];
+    const MAPS: [&str; 6] = ["statements", "refused", "traffic", "store", "tables", "doors[].outcomes"];
     match value {
         Value::Object(fields) => {
             for (name, value) in fields {
@@ -352,6 +352,7 @@ async fn the_shape_of_the_status_is_documented() {
     }
     status.store.insert("x".into(), Timed::default());
     status.tables.insert("x".into(), TableStatus::default());
+    status.users.busiest.push(BusyUser::default());
     status.fleet.proxies.push(ProxyRow {
         name: "x".into(),
         address: "x".into(),

@@ -4,10 +4,14 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use super::{
     BACKEND_PRIMARY, BACKEND_READ_ONLY, BACKEND_UP, BOUND, BUILD_INFO, CHECK_PASSED, CLOCK_AHEAD, CLOCK_LEAP,
-    CONNECT_FAILURES, CONNECT_TIME, DEGRADED, DRAINING, GENERATORS, HEADROOM_IDS, IDS_ISSUED, NODE, READY,
-    RESERVE_IDS, RESERVE_SECONDS, START_TIME, STATE_OF_GENERATOR, STORE_UP, USED, number,
+    CONNECT_FAILURES, CONNECT_TIME, DEGRADED, DOOR_CONNECTIONS, DOOR_IDS, DOOR_LOGINS_REFUSED, DOOR_REQUESTS,
+    DRAINING, GENERATORS, HEADROOM_IDS, IDS_ISSUED, NODE, READY, RESERVE_IDS, RESERVE_SECONDS, START_TIME,
+    STATE_OF_GENERATOR, STORE_UP, USED, USER_IDS, USER_REQUESTS_REFUSED, USERS, USERS_AGE, number,
 };
-use crate::admin::desk::{About, BackendRow, Check, GeneratorRow, GeneratorState, Metric, Readiness};
+use crate::admin::desk::{
+    About, BackendRow, Check, DoorRow, GeneratorRow, GeneratorState, Metric, Readiness,
+};
+use crate::users::{Directory, Home};
 
 /// The name of the check that `rowstamp_store_up` is.
 const STORE: &str = "store";
@@ -70,6 +74,42 @@ pub fn of_generators(rows: &[GeneratorRow]) -> Vec<Metric> {
         CLOCK_AHEAD.of(each(|row| row.ahead.as_ref().map(Duration::as_secs_f64))),
         CLOCK_LEAP.of(each(|row| row.node.map(|_| row.leap.unwrap_or_default().as_secs_f64()))),
     ]
+}
+
+/// Those that are off are left out.
+pub fn of_doors(rows: &[DoorRow]) -> Vec<Metric> {
+    let rows: Vec<_> = rows.iter().filter(|row| row.is_on()).collect();
+    let each = |value: fn(&DoorRow) -> u64| rows.iter().map(move |&row| ([row.name], number(value(row))));
+    let requests = rows
+        .iter()
+        .flat_map(|row| row.requests.iter().map(|(outcome, count)| ([row.name, *outcome], number(*count))));
+    vec![
+        DOOR_CONNECTIONS.of(each(|row| row.clients)),
+        DOOR_REQUESTS.of(requests),
+        DOOR_IDS.of(each(|row| row.ids)),
+        DOOR_LOGINS_REFUSED.of(each(|row| row.logins_refused)),
+    ]
+}
+
+/// Each user has a series as soon as there is something to tell.
+pub fn of_users(users: &Directory) -> Vec<Metric> {
+    let of_home = |home: Home| ([home.word()], number(users.count(home) as u64));
+    let usage = users.usage();
+    let drawn = usage.iter().map(|(user, usage)| ([user.as_str()], usage.ids()));
+    let refused = usage.iter().flat_map(|(user, usage)| {
+        let user = user.as_str();
+        [([user, "denied"], usage.denied()), ([user, "over_quota"], usage.over_quota())]
+    });
+    vec![
+        USERS.of([Home::File, Home::Store].map(of_home)),
+        USERS_AGE.of(users.age().map(|age| ([], age.as_secs_f64()))),
+        USER_IDS.of(counted(drawn)),
+        USER_REQUESTS_REFUSED.of(counted(refused)),
+    ]
+}
+
+fn counted<L>(counts: impl Iterator<Item = (L, u64)>) -> impl Iterator<Item = (L, f64)> {
+    counts.filter(|(_, count)| *count > 0).map(|(labels, count)| (labels, number(count)))
 }
 
 fn flag(is_so: bool) -> f64 {

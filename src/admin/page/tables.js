@@ -1,10 +1,25 @@
-// Statements, times, sessions, rules and the fleet.
+// Statements, times, sessions, doors, rules and the fleet.
 
 import { $, pairs, say, table } from "./dom.js";
 import { bytes, count, duration, rate, time, within } from "./numbers.js";
 import { OUTCOMES } from "./tiles.js";
 
 const yes = (value) => (value === null ? "\u2014" : value ? "yes" : "no");
+
+function showDoors({ doors, users }) {
+  const on = doors.filter((each) => each.address !== null);
+  $("#doors-card").hidden = on.length === 0 && users.busiest.length === 0;
+  table("#doors", on.map((each) =>
+    [each.protocol, each.open ? each.address : `${each.address} (not open)`, each.tls, count(each.clients), rate(each.requests.per_second),
+      count(each.refused), rate(each.ids.per_second), count(each.ids.total), count(each.logins_refused)]));
+  $("#doors").hidden = on.length === 0;
+  table("#busiest", users.busiest.map((each) =>
+    [each.user, rate(each.ids.per_second), count(each.ids.total), count(each.denied), count(each.over_quota)]));
+  $("#busiest").hidden = users.busiest.length === 0;
+  const known = users.age_seconds === null ? "those of the store are not known yet"
+    : `${count(users.store)} of the store, read ${duration(Math.max(1, Math.round(users.age_seconds)))} ago`;
+  say($("#users"), `Users: ${count(users.file)} of rowstamp.toml; ${known}.${users.busiest.length ? "" : " No user asked for ids since the start."}`);
+}
 
 export function showTables(status) {
   table("#servers", status.backends.map((each) =>
@@ -20,6 +35,8 @@ export function showTables(status) {
   table("#clients", status.clients.map((each) => [each.user, each.host || "(socket)", count(each.sessions), count(each.busy), count(each.statements)]));
   $("#no-clients").hidden = status.clients.length > 0;
   $("#clients").hidden = status.clients.length === 0;
+
+  showDoors(status);
 
   table("#refused-statements", status.refused_statements.map((each) => [each.statement, each.why, count(each.count), time(each.last)]));
   $("#refused-statements").hidden = status.refused_statements.length === 0;

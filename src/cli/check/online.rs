@@ -10,6 +10,7 @@ use crate::cli::{EXIT_FOUND, Usage, block_on};
 use crate::config::Loaded;
 use crate::lint::report::Report;
 use crate::lint::{self, Finding};
+use crate::opened::facts::access_of;
 use crate::opened::{self, control, locks};
 use crate::proxy::settings::Offer;
 use crate::rules::RuleSet;
@@ -30,7 +31,7 @@ pub(super) fn run(loaded: &Loaded, json: bool) -> anyhow::Result<ExitCode> {
         Ok((facts, store, locks))
     })?;
     let mut findings: Vec<Finding> = loaded.warnings.iter().map(Finding::from).collect();
-    findings.extend(lint::findings(&facts, &loaded.rules, &store));
+    findings.extend(lint::findings(&facts, &loaded.rules, &store, Some(&access_of(&loaded.config))));
     let wanted = loaded.config.proxy.backend.compression.always().map_or(&[][..], Offer::algorithms);
     findings.extend(lint::compression(&facts.server, wanted));
     findings.extend(locks);
@@ -39,7 +40,9 @@ pub(super) fn run(loaded: &Loaded, json: bool) -> anyhow::Result<ExitCode> {
     if json {
         print_json(&mut out, &report)?;
     } else {
-        writeln!(out, "{report}{}", summary(&loaded.rules))?;
+        // Where the store was not read, it is among the findings.
+        let users = store.generators.is_ok().then_some(store.users.len());
+        write!(out, "{report}{}", summary(&loaded.rules, &loaded.config, users))?;
     }
     Ok(ExitCode::from(if report.errors > 0 { EXIT_FOUND } else { 0 }))
 }

@@ -181,7 +181,7 @@ async fn checked(
         .collect();
     let rules = with(&loaded.rules, &proposals, wanted);
     let facts = Facts::read(&shard.schema, &rules).await?;
-    let mut findings = lint::findings(&facts, &rules, &opened::facts::facts(&loaded.config).await);
+    let mut findings = lint::findings(&facts, &rules, &opened::facts::facts(&loaded.config).await, None);
     let names: Vec<_> = tables.iter().map(Surveyed::name).collect();
     findings.retain(|finding| {
         let is_ours = match &finding.place.table {

@@ -14,6 +14,8 @@ pub(super) fn screen(status: &Status) -> String {
         troubles(status),
         generators(status),
         columns(&[statements(status), sessions(status), store(status)]),
+        doors(status),
+        users(status),
         fleet(status),
     ];
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")
@@ -127,6 +129,59 @@ fn times(name: &str, timed: &Timed) -> Vec<String> {
     vec![name.to_owned(), grouped(&calls), mean.unwrap_or_else(|| NONE.to_owned())]
 }
 
+/// Those that are on.
+fn doors(status: &Status) -> String {
+    let head = [
+        "DOOR",
+        "ADDRESS",
+        "OPEN",
+        "TLS",
+        "CLIENTS",
+        "REQUESTS/S",
+        "REQUESTS",
+        "REFUSED",
+        "IDS/S",
+        "IDS",
+        "LOGINS REFUSED",
+    ];
+    let rows = status.doors.iter().filter_map(|door| {
+        Some(vec![
+            door.protocol.clone(),
+            door.address.clone()?,
+            if door.open { "yes" } else { "NO" }.to_owned(),
+            door.tls.clone(),
+            grouped(&door.clients.to_string()),
+            rate(door.requests.per_second),
+            grouped(&whole(door.requests.total)),
+            grouped(&door.refused.to_string()),
+            rate(door.ids.per_second),
+            grouped(&whole(door.ids.total)),
+            grouped(&door.logins_refused.to_string()),
+        ])
+    });
+    let rows: Vec<_> = rows.collect();
+    if rows.is_empty() { String::new() } else { aligned(&head, rows, 4) }
+}
+
+/// Those who have asked for ids.
+fn users(status: &Status) -> String {
+    let rows = status.users.busiest.iter().map(|busy| {
+        vec![
+            busy.user.clone(),
+            rate(busy.ids.per_second),
+            grouped(&whole(busy.ids.total)),
+            grouped(&busy.denied.to_string()),
+            grouped(&busy.over_quota.to_string()),
+        ]
+    });
+    let rows: Vec<_> = rows.collect();
+    if rows.is_empty() {
+        String::new()
+    } else {
+        aligned(&["USER", "IDS/S", "IDS", "DENIED", "OVER QUOTA"], rows, 1)
+    }
+}
+
 fn fleet(status: &Status) -> String {
     if let Some(trouble) = &status.fleet.trouble {
         return format!("the proxies on this store are not known: {trouble}\n");
@@ -229,6 +284,9 @@ shop.orders  open     2.5   1,234    8,766  58 min 26 s  9,223,372,036,854,765,8
 ";
         let shown = screen(&status());
         let tables = shown.split("\n\n").take(3).collect::<Vec<_>>().join("\n\n");
+        let doors = "\n\nDOOR            ADDRESS         OPEN  TLS        CLIENTS  REQUESTS/S  REQUESTS  REFUSED  IDS/S    IDS  LOGINS REFUSED\n\
+                     Redis protocol  127.0.0.1:6379  yes   preferred        3           0        43        3      0  4,000               5\n";
+        assert!(shown.contains(doors), "{shown}");
         let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert_eq!(squeezed(&tables), squeezed(expect), "{shown}");
         let [head, events, orders] =

@@ -36,6 +36,32 @@ fn other_services_paths_that_nobody_gets() {
 }
 
 #[test]
+fn passwords_that_cross_the_network_in_clear() {
+    for (door, expect) in [
+        (
+            "resp.address = '0.0.0.0:6379'\nresp.tls.mode = 'disabled'",
+            "resp.tls.mode: is \"disabled\", and other machines can connect to 0.0.0.0:6379",
+        ),
+        (
+            "api.address = '10.0.0.5:3310'\napi.tls.mode = 'disabled'",
+            "api.tls.mode: is \"disabled\", and other machines can connect to 10.0.0.5:3310",
+        ),
+        ("api.address = '10.0.0.5:3310'", ""),
+        ("api.address = '127.0.0.2:3310'\napi.tls.mode = 'disabled'", ""),
+        ("api.address = '[::1]:3310'\napi.tls.mode = 'disabled'", ""),
+        ("resp.address = 'localhost:6379'\nresp.tls.mode = 'disabled'", ""),
+        ("resp.address = 'unix:r.sock'\nresp.tls.mode = 'disabled'", ""),
+        ("resp.tls.mode = 'disabled'", ""),
+    ] {
+        let folder = folder(&with(door), RULES);
+        let told = found(folder.path());
+        let about: Vec<_> = told.iter().filter(|line| line.contains("tls.mode")).collect();
+        assert_eq!(about.len(), usize::from(!expect.is_empty()), "{door}: {told:?}");
+        assert!(about.iter().all(|line| line.contains(expect)), "{door}: {told:?}");
+    }
+}
+
+#[test]
 fn where_others_find_the_api() {
     let host = super::super::act::host_name();
     for (api, expect) in [

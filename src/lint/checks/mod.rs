@@ -11,5 +11,6 @@ pub(super) mod names;
 pub(super) mod rights;
 pub(super) mod server;
 pub(super) mod stored;
+pub(super) mod users;
 pub(super) mod views;
 pub(super) mod widths;

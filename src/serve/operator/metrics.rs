@@ -3,16 +3,15 @@
 use std::time::UNIX_EPOCH;
 
 use crate::admin::metrics::{
-    self as catalogue, ANSWER_TIME, AUDIT_LOST, BYTES, CLOCK_DRIFT, DOOR_CONNECTIONS, DOOR_IDS,
-    DOOR_LOGINS_REFUSED, DOOR_REQUESTS, EXPLICIT_IDS_NOT_FOLLOWED, ID_COLLISIONS, ID_WAIT, LOGINS_REFUSED,
-    NATIVE, NO_ID_GIVEN, RELOAD_GOOD, RELOAD_TIME, RELOADS, REWRITE_TIME, RULES, SECOND_OPINIONS,
-    SERVER_TIME, SESSIONS, SESSIONS_LIMIT, SESSIONS_OPENED, SESSIONS_REFUSED, SHADOW, STATEMENTS,
-    STATEMENTS_REFUSED, STORE_FAILURES, STORE_TIME, TABLE_IDS, TABLE_OVERTAKEN, TABLE_STATEMENTS, number,
+    self as catalogue, ANSWER_TIME, AUDIT_LOST, BYTES, CLOCK_DRIFT, EXPLICIT_IDS_NOT_FOLLOWED, ID_COLLISIONS,
+    ID_WAIT, LOGINS_REFUSED, NATIVE, NO_ID_GIVEN, RELOAD_GOOD, RELOAD_TIME, RELOADS, REWRITE_TIME, RULES,
+    SECOND_OPINIONS, SERVER_TIME, SESSIONS, SESSIONS_LIMIT, SESSIONS_OPENED, SESSIONS_REFUSED, SHADOW,
+    STATEMENTS, STATEMENTS_REFUSED, STORE_FAILURES, STORE_TIME, TABLE_IDS, TABLE_OVERTAKEN, TABLE_STATEMENTS,
+    number,
 };
 use crate::admin::{Desk, Metric, Timing};
 use crate::ids::Generator;
 use crate::meter::Timed;
-use crate::serve::doors::{NAMES, addresses};
 use crate::serve::operator::{Parts, ProxyDesk, process};
 use crate::sessions::{Count, Login, Sessions};
 use crate::tables::shadow::counts::ShadowCount;
@@ -24,12 +23,11 @@ pub(super) fn all(desk: &ProxyDesk, parts: &Parts, sessions: &Sessions) -> Vec<M
     all.extend(catalogue::of_generators(&desk.generators()));
     all.extend(catalogue::of_backends(&desk.backends()));
     all.extend(of_ids(parts));
-    all.extend(counted(parts, sessions));
+    all.extend(counted(desk, parts, sessions));
     all.push(of_shadow(parts));
     all.push(AUDIT_LOST.of([([], number(parts.shared.load().audit.lost()))]));
     all.push(of_limits(parts));
     all.extend(of_reloads(parts));
-    all.extend(of_doors(parts));
     all.extend(process::metrics());
     all.push(CLOCK_DRIFT.of(desk.health.backend().drift.map(|drift| ([], drift))));
     all.sort_by_key(|metric| metric.name);
@@ -37,27 +35,14 @@ pub(super) fn all(desk: &ProxyDesk, parts: &Parts, sessions: &Sessions) -> Vec<M
 }
 
 /// What costs the same however many rules there are.
-pub(super) fn counted(parts: &Parts, sessions: &Sessions) -> Vec<Metric> {
+pub(super) fn counted(desk: &ProxyDesk, parts: &Parts, sessions: &Sessions) -> Vec<Metric> {
     let mut counted = of_store(parts);
+    counted.extend(catalogue::of_doors(&desk.doors()));
+    counted.extend(catalogue::of_users(&parts.users));
     counted.extend(of_statements(parts, sessions));
     counted.extend(of_tables(parts));
     counted.extend(of_sessions(sessions));
     counted
-}
-
-fn of_doors(parts: &Parts) -> [Metric; 4] {
-    let open = addresses(&parts.config).map(|address| address.is_some());
-    let doors =
-        NAMES.into_iter().zip(&parts.doors).zip(open).filter_map(|(door, is_open)| is_open.then_some(door));
-    let requests = doors.clone().flat_map(|(name, door)| {
-        door.requests().map(move |(outcome, count)| ([name, outcome], number(count)))
-    });
-    [
-        DOOR_CONNECTIONS.of(doors.clone().map(|(name, door)| ([name], number(door.connections())))),
-        DOOR_REQUESTS.of(requests),
-        DOOR_IDS.of(doors.clone().map(|(name, door)| ([name], number(door.ids())))),
-        DOOR_LOGINS_REFUSED.of(doors.map(|(name, door)| ([name], number(door.logins_refused())))),
-    ]
 }
 
 fn of_ids(parts: &Parts) -> Vec<Metric> {

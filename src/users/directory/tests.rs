@@ -12,7 +12,7 @@ use crate::store::{Key, Outcome, Store, StoreError};
 use crate::users::change::{Change, Changed, Refusal, What};
 use crate::users::rights::{Right, Scope};
 use crate::users::throttle::{Throttle, Verdict};
-use crate::users::{Role, User};
+use crate::users::{Home, Role, User};
 
 fn change(user: &str, what: What) -> Change {
     Change { user: user.to_owned(), what }
@@ -33,7 +33,7 @@ fn revoke(user: &str, right: Right, on: &str) -> Change {
 /// Each of a proxy of its own, on one store.
 fn fleet<const N: usize>(store: &Arc<MemoryStore>) -> [Arc<Directory>; N] {
     std::array::from_fn(|_| {
-        let directory = Directory::new(store.clone(), [].into(), Duration::from_mins(10));
+        let directory = Directory::new(store.clone(), &[], Duration::from_mins(10));
         Arc::new(directory)
     })
 }
@@ -146,7 +146,7 @@ async fn while_the_store_is_away() {
     let store = Arc::new(MemoryStore::new());
     let [here, late] = fleet(&store);
     let dba = Arc::new(User::of_file("dba", "x".to_owned().into(), Role::Write));
-    here.set_file([dba.clone()].into(), Duration::from_mins(10));
+    here.set_file(std::slice::from_ref(&dba), Duration::from_mins(10));
     here.change(&create("app")).await.unwrap();
     let app = here.roster().get("app").unwrap().clone();
     store.set_away(true);
@@ -183,7 +183,13 @@ async fn a_record_that_cannot_be_read_is_a_user_who_may_do_nothing() {
     assert_eq!(known(&here), ["app: ", "bad: "]);
     assert!(here.of_sql(b"bad").is_ok_and(|user| user.is_some()), "calls in SQL are not open to it");
     let error = here.change(&grant("bad", Right::Read, "*.*")).await.err().unwrap().to_string();
-    assert!(error.contains("users/bad in the store is damaged"), "{error}");
+    assert!(error.contains("users/bad in the store is damaged: line 1, column "), "{error}");
+    assert!(!error.contains("FLY"), "it may be a password's hash: {error}");
+    // Who drops it can make it again.
+    here.change(&change("bad", What::Drop { if_exists: false })).await.unwrap();
+    here.change(&create("bad")).await.unwrap();
+    here.change(&grant("bad", Right::Read, "*.*")).await.unwrap();
+    assert_eq!(known(&here), ["app: ", "bad: READ *.*"]);
 }
 
 #[tokio::test]
@@ -192,12 +198,56 @@ async fn users_of_the_file_are_the_files() {
     let [here] = fleet(&store);
     here.change(&create("app")).await.unwrap();
     let own = Arc::new(User::of_file("app", "x".to_owned().into(), Role::Read));
-    here.set_file([own].into(), Duration::MAX);
+    here.set_file(&[own], Duration::MAX);
     assert_eq!(known(&here), ["app: READ *.*"]);
     let refused = here.change(&grant("app", Right::Take, "*.*")).await;
     assert!(matches!(refused, Err(ChangeError::Refused(Refusal::OfFile(name))) if name == "app"));
-    here.set_file([].into(), Duration::MAX);
+    here.set_file(&[], Duration::MAX);
     assert_eq!(known(&here), ["app: "]);
+}
+
+/// It goes by the name: whatever becomes of users, no count falls.
+#[tokio::test(start_paused = true)]
+async fn what_users_have_drawn_is_counted_on() {
+    let store = Arc::new(MemoryStore::new());
+    let [here] = fleet(&store);
+    let dba = |password: &str| Arc::new(User::of_file("dba", password.to_owned().into(), Role::Write));
+    here.set_file(&[dba("x")], Duration::from_mins(1));
+    let make = async || {
+        here.change(&create("app")).await.unwrap();
+        here.change(&grant("app", Right::Take, "shop.*")).await.unwrap();
+    };
+    make().await;
+    let draw = |n: u64| {
+        for name in ["app", "dba"] {
+            let user = here.roster().get(name).unwrap().clone();
+            let grant = user.grant(Right::Take, "shop.x").unwrap();
+            here.charge(&user, grant, ("shop.x", n)).unwrap().keep();
+            drop(here.charge(&user, grant, ("shop.x", 100)).unwrap());
+        }
+    };
+    let drawn = || -> Vec<_> {
+        here.usage().into_iter().map(|(name, usage)| format!("{name} {}", usage.ids())).collect()
+    };
+    assert_eq!(drawn(), [""; 0]);
+    draw(7);
+    here.change(&grant("app", Right::Read, "*.*")).await.unwrap();
+    here.change(&create("other")).await.unwrap();
+    here.set_file(&[dba("y")], Duration::from_mins(1));
+    draw(1);
+    assert_eq!(drawn(), ["app 8", "dba 8"]);
+    here.change(&change("app", What::Drop { if_exists: false })).await.unwrap();
+    assert_eq!(drawn(), ["app 8", "dba 8"], "it is dropped");
+    make().await;
+    draw(1);
+    assert_eq!(drawn(), ["app 9", "dba 9"], "it was made again");
+    store.set_away(true);
+    tokio::time::advance(Duration::from_secs(61)).await;
+    here.look().await;
+    assert_eq!(
+        (known(&here), drawn().len(), here.count(Home::Store)),
+        (vec!["dba: TAKE *.*, READ *.*, CREATE *.*, ADMIN *.*".to_owned()], 2, 2)
+    );
 }
 
 #[tokio::test]
@@ -205,7 +255,7 @@ async fn logins() {
     let store = Arc::new(MemoryStore::new());
     let [here, late] = fleet(&store);
     let dba = Arc::new(User::of_file("dba", "look".to_owned().into(), Role::Write));
-    here.set_file([dba].into(), Duration::MAX);
+    here.set_file(&[dba], Duration::MAX);
     here.change(&create("app")).await.unwrap();
     let made = here.change(&change("app", What::Token { expires: None })).await;
     let Ok(Changed::Token { token, text }) = made else { panic!("no token") };

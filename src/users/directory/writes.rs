@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 use super::{Directory, LIST_AGE_MAX};
 use crate::store::record::{decode, encode, fresh_token};
 use crate::store::{FORMAT, Key, Outcome, StoreError};
-use crate::users::change::{Change, Changed, Refusal};
+use crate::users::change::{Change, Changed, Refusal, What};
 use crate::users::record::{ChangesRecord, UserRecord};
 use crate::users::secret;
 
@@ -95,7 +95,13 @@ impl Directory {
         for _ in 0..ATTEMPTS_MAX {
             let found = self.store.load(&key).await?;
             let revision = found.as_ref().map(|found| found.revision);
-            let stands = found.map(|found| decode::<UserRecord>(&key, &found.value)).transpose()?;
+            let stands = match found.map(|found| UserRecord::read(&key, &found.value)).transpose() {
+                // Nothing of it is needed: so a user whose record is damaged can be made again.
+                Err(StoreError::Corrupt { .. }) if matches!(change.what, What::Drop { .. }) => {
+                    Some(UserRecord::new())
+                }
+                stands => stands?,
+            };
             let is_it =
                 |(mark, _): &(String, Changed)| stands.as_ref().is_some_and(|record| record.change == *mark);
             if let Some(done) = sent.iter().position(is_it) {

@@ -120,6 +120,8 @@ fn what_leaf_refuses() {
     }
     let mut look = Http::new(port(&proxy), &basic("look", "c4nary-2"));
     assert_eq!(look.get("/api/segment/get/shop.orders").code(), "no_generator", "who may not draw");
+    assert_eq!(look.get("/api/segment/get/nothing").code(), "no_generator");
+    assert_eq!(typed_as("c4nary-1", &proxy, "SELECT denied FROM users WHERE user = 'look'"), "1");
     let options = http.ask("OPTIONS", "/api/segment/get/shop.orders", "");
     assert_eq!(
         (options.status, &*options.code(), options.header("allow")),

@@ -8,12 +8,15 @@ use crate::admin::console::answer::Type::{Text, Unsigned};
 use crate::admin::console::answer::{Rows, Value};
 use crate::users::{Directory, Grant, Home, Right, Token, User};
 
-pub(super) const USERS: [Field<User>; 5] = [
+pub(super) const USERS: [Field<User>; 8] = [
     ("user", Text, |user| (&*user.name).into()),
     ("home", Text, |user| home(user).into()),
     ("password", Text, |user| user.has_password().into()),
     ("tokens", Unsigned, |user| (user.tokens().count() as u64).into()),
     ("grants", Unsigned, |user| (user.grants().len() as u64).into()),
+    ("ids", Unsigned, |user| user.usage.ids().into()),
+    ("denied", Unsigned, |user| user.usage.denied().into()),
+    ("over_quota", Unsigned, |user| user.usage.over_quota().into()),
 ];
 
 pub(super) const GRANTS: [Field<(Arc<User>, Grant)>; 6] = [

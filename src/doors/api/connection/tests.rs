@@ -43,9 +43,11 @@ impl Connection {
         let desk = IdDesk {
             door: "api",
             tables,
-            users: Directory::without_store(
-                [Arc::new(User::of_file("app", "x".to_owned().into(), Role::Write))].into(),
-            ),
+            users: Directory::without_store(&[Arc::new(User::of_file(
+                "app",
+                "x".to_owned().into(),
+                Role::Write,
+            ))]),
             deadline: Box::new(move || waits.unwrap_or_default()),
             audit: Arc::default(),
             meter: Arc::default(),

@@ -319,13 +319,17 @@ impl Session {
         let (Some(users), Some(user)) = (&self.shared.users, user) else { return Ok(None) };
         let (name, generator) = (&user.name, generator.to_string());
         let grant = user.grant(Right::Take, &generator).ok_or_else(|| {
+            user.usage.note_denied();
             let why = format!(
                 "user {name} has no TAKE right on generator {generator}; GRANT on the console gives it"
             );
             Refusal::NoRight(why)
         })?;
         let charge = users.charge(user, grant, (&generator, n.into()));
-        charge.map(Some).map_err(|over| Refusal::NoId(over.to_string()).into())
+        charge.map(Some).map_err(|over| {
+            user.usage.note_over_quota();
+            Refusal::NoId(over.to_string()).into()
+        })
     }
 
     /// All ids of a statement from one generator. `None`: it takes none.
