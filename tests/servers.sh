@@ -194,9 +194,8 @@ rowstamp_binary() {
 
 listens_behind() { tail -n "+$1" "$2" | grep -q 'listening on'; } # LINE LOG
 
-# start_rowstamp FOLDER [FLAG...]: the proxy before DB_PORT, with the rules of FOLDER/rules; sets PROXY_PORT, PROXY_PID. HTTP_ADDRESS: its http.address. PROXY_TABLES: more
-# tables of its rowstamp.toml. With --takeover
-# the process before goes on in the same log.
+# start_rowstamp FOLDER [FLAG...]: the proxy before DB_PORT, with the rules of FOLDER/rules; sets PROXY_PORT, PROXY_PID. HTTP_ADDRESS: its http.address.
+# PROXY_TABLES: more tables of its rowstamp.toml. With --takeover the process before goes on in the same log.
 start_rowstamp() {
     local folder=$1 lines=0
     shift

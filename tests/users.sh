@@ -4,10 +4,6 @@ set -uo pipefail
 
 TESTS=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 HERE=$TESTS/users
-# shellcheck source=tests/servers.sh
-. "$TESTS/servers.sh"
-# shellcheck source=tests/drivers/lib/install.sh
-. "$TESTS/drivers/lib/install.sh"
 # shellcheck source=tests/users/python.sh
 . "$HERE/python.sh"
 

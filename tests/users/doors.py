@@ -9,14 +9,13 @@ import json
 import random
 import secrets
 import signal
-import socket
-import sys
 import threading
 import time
 
 import pymysql
 import redis
 
+from checks import Checks, code_of, to_the_end
 from fleet import Etcd, Proxy, ask, rows
 
 RULES = """schema = "shop"
@@ -49,8 +48,7 @@ REVOKES_MIN = 4
 # The user has no right, by whichever way it asks.
 DENIED = {"NOPERM", "403", "1142"}
 # No ids at the moment: the proxy is not the owner of a node yet, or the like.
-NO_IDS = {"TRYAGAIN", "503", "1467", "1205"}
-GONE = (ConnectionError, OSError, redis.ConnectionError, redis.TimeoutError, http.client.HTTPException)
+NO_IDS = {"TRYAGAIN", "503", "1467"}
 
 
 class Refused(Exception):
@@ -152,25 +150,6 @@ class OfInserts:
         self.connection.close()
 
 
-def code_of(error):
-    """Of what a door or the server answers; None: the connection has gone."""
-    if isinstance(error, Refused):
-        return str(error)
-    if isinstance(error, redis.exceptions.NoPermissionError):
-        return "NOPERM"
-    if isinstance(error, redis.exceptions.TryAgainError):
-        return "TRYAGAIN"
-    if isinstance(error, redis.exceptions.ResponseError):
-        return str(error)
-    if isinstance(error, (pymysql.OperationalError, pymysql.InterfaceError)) and error.args[0] in (0, 2003, 2006, 2013, 1053):
-        return None
-    if isinstance(error, pymysql.MySQLError):
-        return str(error.args[0])
-    if isinstance(error, GONE):
-        return None
-    raise error
-
-
 class Drawer(threading.Thread):
     """Draws ids of one proxy in one way as one user until it is over, and connects again whenever the proxy was killed."""
 
@@ -192,8 +171,8 @@ class Drawer(threading.Thread):
                     self.runs.append((asked_at, generator, first, last))
                     self.count += last - first + 1
             except Exception as error:  # noqa: BLE001 - what it is decides what comes of it
-                code = code_of(error)
-                if code is None or "NOAUTH" in code:
+                code = str(error) if isinstance(error, Refused) else code_of(error)
+                if code is None:
                     self.lost += 1
                     with contextlib.suppress(Exception):
                         connection.close()
@@ -211,10 +190,10 @@ class Drawer(threading.Thread):
             time.sleep(0.005)
 
 
-class Campaign:
+class Campaign(Checks):
     def __init__(self, args):
-        self.args, self.random = args, random.Random(args.seed)
-        self.passed = self.failed = self.kills = 0
+        super().__init__(args)
+        self.kills = 0
         self.is_over = threading.Event()
         # When a right was revoked for sure, and when it was asked for again: pairs of times.
         self.revoked = []
@@ -226,25 +205,6 @@ class Campaign:
         self.proxies = [Proxy(nth, args, self.etcd, RULES) for nth in range(3)]
         for proxy in self.proxies:
             proxy.wait()
-
-    def that(self, what, wrong):
-        """A check: `wrong` is a list of what is wrong."""
-        self.passed, self.failed = self.passed + (not wrong), self.failed + bool(wrong)
-        print(f"{'FAIL' if wrong else 'PASS'} {what}", *wrong[:20], sep="\n    ", flush=True)
-
-    def typed(self, statement):
-        """At the console of any proxy, again until it is OK."""
-        for again in itertools.count():
-            try:
-                with contextlib.closing(self.random.choice(self.proxies).console()) as console:
-                    return rows(console, statement)
-            except (pymysql.MySQLError, OSError) as error:
-                # It was made, and its answer lost.
-                if again and "has no TAKE right" in str(error):
-                    return ()
-                if again > 600:
-                    raise
-                time.sleep(0.1)
 
     def user(self, name, *grants):
         """One of Rowstamp's, and one of MariaDB's of the same name."""
@@ -364,17 +324,7 @@ def main():
         parser.add_argument(f"--{name}", type=int)
     parser.add_argument("--between", type=float, default=2.0)
     parser.add_argument("--control", nargs=2)
-    # The servers end with this process.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    campaign = Campaign(parser.parse_args())
-    try:
-        campaign.run()
-    except Exception as error:  # noqa: BLE001 - the rest cannot run
-        campaign.that(f"the campaign: {type(error).__name__}", [str(error)])
-    for proxy in campaign.proxies:
-        proxy.end()
-    print(f"{campaign.passed} passed, {campaign.failed} failed, 0 skipped", flush=True)
-    sys.exit(campaign.failed > 0)
+    to_the_end(Campaign, parser)
 
 
 if __name__ == "__main__":

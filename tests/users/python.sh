@@ -1,5 +1,11 @@
 # shellcheck shell=bash
 # For tests/users.sh and tests/doors.sh, which run a program of this folder: three proxies on three members of etcd, in front of a MariaDB.
+# TESTS and HERE are set.
+
+# shellcheck source=tests/servers.sh
+. "$TESTS/servers.sh"
+# shellcheck source=tests/drivers/lib/install.sh
+. "$TESTS/drivers/lib/install.sh"
 
 venv() {
     apt_packages python3-venv
@@ -28,6 +34,7 @@ campaign() {
         die "redis-py and PyMySQL cannot be installed"
     }
     rowstamp_binary "$(dirname "$TESTS")"
+    # shellcheck disable=SC2119 # what is left of the flags is for the program
     start_mariadb
     # In the background: the shell then obeys a signal at once, and ends the program by its id.
     PYTHONDONTWRITEBYTECODE=1 "$HERE/target/venv/bin/python" "$HERE/$name.py" --folder "$RUN_FOLDER" --binary "$ROWSTAMP_BIN" \

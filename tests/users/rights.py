@@ -3,17 +3,15 @@
 import argparse
 import contextlib
 import datetime
-import random
 import secrets
-import signal
 import statistics
-import sys
 import threading
 import time
 
 import pymysql
 import redis
 
+from checks import Checks, code_of, to_the_end
 from fleet import Etcd, Proxy, Pulse, ask, rows
 from search import forms, places
 
@@ -29,19 +27,16 @@ ENDS = {
     "DROP TOKEN": {"token": "NOAUTH"},
     "EXPIRES": {"token": "NOAUTH"},
 }
-# A statement that is sent again may find that it was done.
-IS_DONE = ("there is no user", "has no token", "has no TAKE right")
 # No ids at the moment: etcd is away.
 NO_IDS = {"TRYAGAIN", "1467"}
 
 
-class Campaign:
+class Campaign(Checks):
     def __init__(self, args):
-        self.args, self.random = args, random.Random(args.seed)
-        self.passed = self.failed = 0
+        super().__init__(args)
         self.canaries, self.gone = {}, []  # secret -> whether it is a token; (user, secret) that nobody can log in by any more.
         self.drawers, self.runs = [], []  # All that ever drew; (generator, first, last, who) of those that drew many.
-        self.lags, self.waits = [], []
+        self.lags = []
         self.etcd = Etcd(args.folder)
         self.pulse = Pulse(self.etcd)
         self.pulse.start()
@@ -51,37 +46,10 @@ class Campaign:
         self.server = pymysql.connect(unix_socket=args.db_socket, user="root", autocommit=True)
         rows(self.server, "CREATE DATABASE shop")
 
-    def that(self, what, wrong):
-        """A check: `wrong` is a list of what is wrong."""
-        self.passed, self.failed = self.passed + (not wrong), self.failed + bool(wrong)
-        print(f"{'FAIL' if wrong else 'PASS'} {what}", *wrong[:20], sep="\n    ", flush=True)
-
     def canary(self):
         secret = f"c4nary-{secrets.token_urlsafe(18)}"
         self.canaries[secret] = False
         return secret
-
-    def typed(self, statement):
-        """At the console of any proxy, again until it is OK: the rows, and when it was."""
-        began, again = time.monotonic(), 0
-        while True:
-            try:
-                with contextlib.closing(self.random.choice(self.proxies).console()) as console:
-                    found = rows(console, statement)
-                break
-            except pymysql.MySQLError as error:
-                if again and any(text in str(error) for text in IS_DONE):
-                    found = ()
-                    break
-                again += 1
-                if self.args.verbose:
-                    print(f"    {' '.join(statement.split()[:2])}: {error}", flush=True)
-                if time.monotonic() - began > 60:
-                    raise
-                time.sleep(0.05)
-        now = time.monotonic()
-        self.waits.append(now - began)
-        return found, now
 
     def new_token(self, user, expires=""):
         (row,), _ = self.typed(f"CREATE TOKEN FOR {user}{expires}")
@@ -292,16 +260,8 @@ def outcome(call):
     """(None, what it gives), or the code of its error and its text."""
     try:
         return None, call()
-    except redis.AuthenticationError as error:
-        return "NOAUTH", str(error)
-    except redis.exceptions.NoPermissionError as error:
-        return "NOPERM", str(error)
-    except redis.exceptions.TryAgainError as error:
-        return "TRYAGAIN", str(error)
-    except redis.RedisError as error:
-        return f"{type(error).__name__}: {error}", str(error)
-    except pymysql.MySQLError as error:
-        return str(error.args[0]), str(error)
+    except (redis.RedisError, pymysql.MySQLError) as error:
+        return code_of(error) or f"{type(error).__name__}: {error}", str(error)
 
 
 class Drawer(threading.Thread):
@@ -353,20 +313,7 @@ def main():
     for name in ("db-port", "rounds", "seed"):
         parser.add_argument(f"--{name}", type=int)
     parser.add_argument("--control", nargs=2)
-    parser.add_argument("--verbose", action="store_true")
-    # The servers end with this process.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    campaign = Campaign(parser.parse_args())
-    try:
-        campaign.run()
-    except Exception as error:  # noqa: BLE001 - the rest cannot run
-        campaign.that(f"the campaign: {type(error).__name__}", [str(error)])
-        if campaign.args.verbose:
-            raise
-    for proxy in campaign.proxies:
-        proxy.end()
-    print(f"{campaign.passed} passed, {campaign.failed} failed, 0 skipped", flush=True)
-    sys.exit(campaign.failed > 0)
+    to_the_end(Campaign, parser)
 
 
 if __name__ == "__main__":
