@@ -15,7 +15,7 @@ use crate::config::{Config, LoadError, Loaded, load_file};
 use crate::lint::Finding;
 use crate::lint::report::{Report, counted};
 use crate::rules::RuleSet;
-use crate::serve::{described_doors, preflight};
+use crate::serve::{doors, preflight};
 use crate::toml_file::{Findings, Severity};
 
 /// Of `--json`.
@@ -95,7 +95,7 @@ fn summary(rules: &RuleSet, config: &Config, of_store: Option<usize>) -> String 
         counted(rules.specs().count(), "generator"),
     ];
     let mut summary = format!("{all} for {tables} and {patterns}, {generators}\n");
-    let doors: Vec<_> = described_doors(config).collect();
+    let doors: Vec<_> = doors::described(config).collect();
     if !doors.is_empty() {
         let of_file = config.admin.users.len();
         let of_store = of_store.map_or_else(String::new, |users| format!(", {users} of the store"));

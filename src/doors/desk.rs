@@ -102,7 +102,13 @@ pub(crate) enum Denied {
     #[error(
         "user {user} has the TAKE right on no {kind} that is called {key:?}; write a generator's name, alone or as schema.name, or grant the right"
     )]
-    NoneCalled { key: String, kind: &'static str, user: String },
+    NoneCalled {
+        key: String,
+        kind: &'static str,
+        user: String,
+        /// For counts alone: the user is not told whether there are any without the right.
+        are_there: bool,
+    },
     #[error("several generators are called {key:?}; write the whole name of one, as {names}")]
     SeveralCalled { key: String, names: String },
     #[error("generator {generator} is a sequence, and its ids are of no node; ask without one")]
@@ -129,6 +135,17 @@ pub(crate) enum Denied {
     NoFields { generator: String },
     #[error("{id} is not an id of generator {generator}: it {error}")]
     NotOfGenerator { id: u64, generator: String, error: DecodeError },
+}
+
+impl Denied {
+    fn outcome(&self) -> Outcome {
+        match self {
+            Denied::NoRight { .. } | Denied::NoneCalled { are_there: true, .. } => Outcome::Denied,
+            Denied::OverQuota(_) => Outcome::OverQuota,
+            Denied::NoIds(_) => Outcome::NoIds,
+            _ => Outcome::Wrong,
+        }
+    }
 }
 
 impl IdDesk {
@@ -195,15 +212,7 @@ impl IdDesk {
                 self.give(caller, &name, &block, 1);
                 Ok(block)
             }
-            Err(denied) => {
-                let usage = &caller.login.user.usage;
-                match &denied {
-                    Denied::NoRight { .. } => usage.note_denied(),
-                    Denied::OverQuota(_) => usage.note_over_quota(),
-                    _ => {}
-                }
-                Err(self.noted(denied))
-            }
+            Err(denied) => Err(self.noted_of(caller, denied)),
         }
     }
 
@@ -287,13 +296,19 @@ impl IdDesk {
     }
 
     fn noted(&self, denied: Denied) -> Denied {
-        self.meter.note(match denied {
-            Denied::NoRight { .. } => Outcome::Denied,
-            Denied::OverQuota(_) => Outcome::OverQuota,
-            Denied::NoIds(_) => Outcome::NoIds,
-            _ => Outcome::Wrong,
-        });
+        self.meter.note(denied.outcome());
         denied
+    }
+
+    /// With the user who asked, too.
+    fn noted_of(&self, caller: &Caller, denied: Denied) -> Denied {
+        let usage = &caller.login.user.usage;
+        match denied.outcome() {
+            Outcome::Denied => usage.note_denied(),
+            Outcome::OverQuota => usage.note_over_quota(),
+            Outcome::Given | Outcome::Wrong | Outcome::NoIds => {}
+        }
+        self.noted(denied)
     }
 
     fn spec(&self, caller: &Caller, name: &str) -> Result<GeneratorSpec, Denied> {
@@ -337,16 +352,10 @@ impl IdDesk {
         let key = || shortened(key);
         let denied = match &names[..] {
             [name] => return Ok(name.clone()),
-            [] => Denied::NoneCalled { key: key(), kind, user: user.name.clone() },
+            [] => Denied::NoneCalled { key: key(), kind, user: user.name.clone(), are_there },
             several => Denied::SeveralCalled { key: key(), names: several.join(", ") },
         };
-        // The answer does not tell whether there is one.
-        if names.is_empty() && are_there {
-            user.usage.note_denied();
-            self.meter.note(Outcome::Denied);
-            return Err(denied);
-        }
-        Err(self.noted(denied))
+        Err(self.noted_of(caller, denied))
     }
 
     /// Whose the nodes of a generator are. `None`: that cannot be found out now.

@@ -75,7 +75,7 @@ pub(super) fn addresses(config: &Config) -> PerDoor<Option<&Address>> {
 }
 
 /// Those that are on: "Redis protocol at 127.0.0.1:6379 (TLS preferred)".
-pub fn described(config: &Config) -> impl Iterator<Item = String> {
+pub(crate) fn described(config: &Config) -> impl Iterator<Item = String> {
     settings(config).into_iter().zip(DOORS).filter_map(|(door, (name, protocol))| {
         let (address, tls) = (door.address.as_ref()?, word(&door.tls.mode));
         let compat: Vec<_> = config.api_compat.iter().filter(|_| name == API).map(word).collect();

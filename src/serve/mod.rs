@@ -2,7 +2,7 @@
 
 mod background;
 mod console;
-mod doors;
+pub(crate) mod doors;
 mod folders;
 pub mod log;
 mod notify;
@@ -46,7 +46,6 @@ use crate::proxy::settings::Verify;
 use crate::proxy::verifier::Verifier;
 use crate::rules::{Mark, RuleSet};
 use crate::schema::Schema;
-pub use crate::serve::doors::described as described_doors;
 use crate::serve::doors::{DoorTerms, Doors, PerDoor};
 use crate::serve::log::SetLogLevel;
 use crate::serve::operator::{Parts, ProxyDesk};

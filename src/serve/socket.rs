@@ -9,7 +9,7 @@ use crate::address::listener::{ListenError, Listener};
 const AGAIN: Duration = Duration::from_millis(200);
 
 /// So often is nothing said of an address that is taken.
-const TAKEN_MAX: u64 = 10;
+const TAKEN_MAX: u32 = 10;
 
 /// What is said of a socket.
 pub(super) struct Names {
@@ -57,14 +57,15 @@ impl Socket {
             Socket::Bound(listener) => return Some(listener),
             Socket::Pending(address) => address,
         };
-        let mut told = None;
-        for attempt in 0_u64.. {
+        let (mut told, mut attempts) = (None, 0_u32);
+        loop {
             match bind(names, &address).await {
                 Ok(listener) => return Some(listener),
                 Err(error) => {
                     let text = error.to_string();
                     // The process that hands over may need a moment.
-                    let is_told = !error.is_taken() || attempt >= TAKEN_MAX;
+                    attempts += 1;
+                    let is_told = !error.is_taken() || attempts > TAKEN_MAX;
                     if is_told && told.as_ref() != Some(&text) {
                         tracing::warn!("{text}; Rowstamp tries again, and {}", names.without);
                         told = Some(text);
@@ -73,7 +74,6 @@ impl Socket {
             }
             tokio::time::sleep(AGAIN).await;
         }
-        None
     }
 }
 

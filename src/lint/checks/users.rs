@@ -20,12 +20,9 @@ pub struct Access {
 }
 
 pub(in crate::lint) fn judge(access: &Access, survey: &Survey<'_>, found: &mut Vec<Finding>) {
-    let names = |specs: &mut dyn Iterator<Item = &GeneratorSpec>| -> Vec<_> {
-        specs.map(|spec| spec.name.to_string()).collect()
-    };
-    let generators = names(&mut survey.rules.generators());
+    let generators = names(survey.rules.generators());
     // A door gives no ids of the others.
-    let acting = names(&mut survey.rules.acting_generators());
+    let acting = names(survey.rules.acting_generators());
     let draws = |user: &User| {
         let logs_in = user.has_password() || user.tokens().next().is_some();
         logs_in && acting.iter().any(|generator| user.may(Right::Take, generator))
@@ -44,6 +41,10 @@ pub(in crate::lint) fn judge(access: &Access, survey: &Survey<'_>, found: &mut V
     if let (false, Some(generator), Ok(_)) = (may_draw, acting.first(), &survey.store.generators) {
         found.extend(nobody(access, generator));
     }
+}
+
+fn names<'a>(specs: impl Iterator<Item = &'a GeneratorSpec>) -> Vec<String> {
+    specs.map(|spec| spec.name.to_string()).collect()
 }
 
 fn place(user: &str) -> Where {
