@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 pub use self::writes::ChangeError;
@@ -24,14 +24,13 @@ use super::quota::{OverQuota, Quotas};
 use super::record::{UserRecord, user_of};
 use super::rights::Grant;
 use super::secret::{Cost, Proven};
+use super::turns::Turns;
 use super::{Home, Login, Usage, User};
 use crate::store::gate::GateStore;
 use crate::store::{Key, Revision, Store, StoreError};
 
 /// Between two looks: what was changed acts everywhere within a second.
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
-/// Slow hashes at a time, of 19 MiB each. Half of a machine's cores would be more logins a second, for guessers too.
-const HASHES: usize = 1;
 /// All users are read at least so often.
 const LIST_AGE_MAX: Duration = Duration::from_secs(10);
 /// So old may the last look be for what only ADMIN may do.
@@ -96,7 +95,7 @@ pub struct Directory {
     /// That live on the store.
     proxies: AtomicU64,
     pub(super) proven: Proven,
-    hashing: Arc<Semaphore>,
+    pub(super) hashes: Turns,
     pub(super) cost: Cost,
 }
 
@@ -200,7 +199,7 @@ impl Directory {
             quotas: Quotas::default(),
             proxies: AtomicU64::new(1),
             proven: Proven::default(),
-            hashing: Arc::new(Semaphore::new(HASHES)),
+            hashes: Turns::default(),
             cost: Cost::FULL,
         }
     }

@@ -4,12 +4,12 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 use zeroize::Zeroizing;
 
 use super::directory::{Directory, StoreUsers};
 use super::throttle::{Throttle, Verdict};
+use super::turns::{Asker, Turn};
 use super::{By, Home, Roster, Secret, User, secret};
 
 /// Who is logged in, and by what.
@@ -37,28 +37,41 @@ impl Directory {
         name: &[u8],
         given: &[u8],
     ) -> Verdict<Login> {
-        // First, and the same for right ones: how long a try takes tells nothing either.
-        if let Some(wait) = throttle.wait(from, name, Instant::now()) {
-            return Verdict::Wait(wait);
+        if let Some(verdict) = self.quick_login(throttle, from, name, given) {
+            return verdict;
         }
-        let login = match self.known_login(name, given) {
-            Some(login) => Some(login),
+        let first = self.hashes.first(Asker::Client(from)).await;
+        // The one before may have been the same, or wrong.
+        if let Some(verdict) = self.quick_login(throttle, from, name, given) {
+            return verdict;
+        }
+        let turn = first.turn().await;
+        // The same password may have come from another network.
+        match self.quick_login(throttle, from, name, given) {
+            Some(verdict) => verdict,
+            None => self.slow_login(throttle, from, (name, given), turn).await,
+        }
+    }
+
+    /// What is known without a slow hash.
+    fn quick_login(
+        &self,
+        throttle: &Throttle,
+        from: Option<IpAddr>,
+        name: &[u8],
+        given: &[u8],
+    ) -> Option<Verdict<Login>> {
+        let now = Instant::now();
+        // First, and the same for right ones: how long a try takes tells nothing either.
+        if let Some(wait) = throttle.wait(from, name, now) {
+            return Some(Verdict::Wait(wait));
+        }
+        let login = self.known_login(name, given);
+        if login.is_none() && self.may_be_unknown(name) {
             // Nothing that could be calculated would say more.
-            None if self.may_be_unknown(name) => return Verdict::Unsure,
-            None if given.is_empty() => None,
-            None => {
-                let permit = self.hashing().await;
-                // The one before may have been the same, or wrong.
-                if let Some(wait) = throttle.wait(from, name, Instant::now()) {
-                    return Verdict::Wait(wait);
-                }
-                match self.known_login(name, given) {
-                    Some(login) => Some(login),
-                    None => return self.slow_login(throttle, from, (name, given), permit).await,
-                }
-            }
-        };
-        throttle.attempt(from, name, Instant::now(), || login)
+            return Some(Verdict::Unsure);
+        }
+        (login.is_some() || given.is_empty()).then(|| throttle.attempt(from, name, now, || login))
     }
 
     /// Who has this token. Nobody guesses one, so there is no wait after a wrong one, and the first one costs no more than the next.
@@ -99,12 +112,12 @@ impl Directory {
         throttle: &Arc<Throttle>,
         from: Option<IpAddr>,
         (name, given): (&[u8], &[u8]),
-        permit: Option<OwnedSemaphorePermit>,
+        turn: Turn,
     ) -> Verdict<Login> {
         let (directory, throttle) = (self.clone(), throttle.clone());
         let (name, given) = (name.to_vec(), Zeroizing::new(given.to_vec()));
         let tried = tokio::task::spawn_blocking(move || {
-            let _permit = permit;
+            let _turn = turn;
             let login = directory.hashed_login(&name, &given);
             throttle.attempt(from, &name, Instant::now(), || login)
         });

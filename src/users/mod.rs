@@ -9,6 +9,7 @@ mod record;
 mod rights;
 mod secret;
 pub(crate) mod throttle;
+mod turns;
 mod usage;
 
 use std::sync::Arc;

@@ -1,11 +1,9 @@
 //! What is written of users: a change, and that there is one.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
 use serde_json::Map;
-use tokio::sync::OwnedSemaphorePermit;
 use zeroize::Zeroizing;
 
 use super::{Directory, LIST_AGE_MAX};
@@ -14,6 +12,7 @@ use crate::store::{FORMAT, Key, Outcome, StoreError};
 use crate::users::change::{Change, Changed, Refusal, What};
 use crate::users::record::{ChangesRecord, UserRecord};
 use crate::users::secret;
+use crate::users::turns::Asker;
 
 /// Each attempt lost a race, or its answer.
 const ATTEMPTS_MAX: u32 = 64;
@@ -65,17 +64,12 @@ impl Directory {
     }
 
     async fn hash(&self, password: Zeroizing<Vec<u8>>) -> Result<String, ChangeError> {
-        let (permit, cost) = (self.hashing().await, self.cost);
+        let (turn, cost) = (self.hashes.next(Asker::Admin).await, self.cost);
         let hashed = tokio::task::spawn_blocking(move || {
-            let _permit = permit;
+            let _turn = turn;
             secret::hash(&password, cost)
         });
         hashed.await.ok().flatten().ok_or(ChangeError::Hash)
-    }
-
-    /// Held by the thread that hashes, to its end: who waits for it may go before.
-    pub(in crate::users) async fn hashing(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.hashing).acquire_owned().await.ok()
     }
 
     async fn write(&self, change: &Change, hash: Option<&str>) -> Result<Changed, ChangeError> {
