@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::header::{self, HeaderValue};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -107,7 +107,7 @@ async fn answer(
     // First: what is not read of a body would end the connection, and the request that comes next on it would be lost.
     let body = match wanted::read(body).await {
         Ok(body) => body,
-        Err(problem) => return Ok(problem.into_response()),
+        Err(problem) => return Ok(paths.refused(head.uri.path(), problem)),
     };
     let mut request = Request::from_parts(head, Body::from(body));
     request.extensions_mut().insert(visitor.clone());

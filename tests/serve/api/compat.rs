@@ -128,6 +128,8 @@ fn what_leaf_refuses() {
         (405, "no_method", Some("GET,HEAD,POST"))
     );
     assert_eq!(text_id(&http.get("/api/segment/get/shop.orders")), 1, "nothing was drawn before");
+    let long = http.ask("POST", "/api/segment/get/shop.orders", &" ".repeat(5000));
+    assert_eq!((long.status, &*long.code()), (413, "too_large"));
 }
 
 #[track_caller]
@@ -231,6 +233,9 @@ fn what_udf_refuses() {
         assert!(told.starts_with(expect), "{path}: {told}");
         assert_eq!(answer.header("allow").is_some(), status == 405, "{path}");
     }
+    let long = http.ask("POST", "/service/id", &" ".repeat(5000));
+    let (found, told) = trouble(&long);
+    assert_eq!((found, told.starts_with("too_large: ")), (413, true), "{told}");
     let stranger = Http::new(port, "").get("/service/id");
     assert!(trouble(&stranger).1.starts_with("no_login: "), "{stranger:?}");
     assert!(stranger.header("www-authenticate").is_some());

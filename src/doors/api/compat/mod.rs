@@ -6,9 +6,11 @@ mod udf;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::response::{IntoResponse, Response};
 use hyper_util::service::TowerToHyperService;
 
 use super::office::Office;
+use super::problem::Problem;
 
 /// Another id service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,11 +60,23 @@ impl Paths {
         Paths { is_answered: Box::new(is_answered), own, leaf, udf }
     }
 
+    fn service_of(&self, path: &str) -> Option<Service> {
+        Service::of(path).filter(|service| (self.is_answered)(*service))
+    }
+
     pub(super) fn router_of(&self, path: &str) -> &TowerToHyperService<Router> {
-        match Service::of(path).filter(|service| (self.is_answered)(*service)) {
+        match self.service_of(path) {
             None => &self.own,
             Some(Service::Leaf) => &self.leaf,
             Some(Service::Udf) => &self.udf,
+        }
+    }
+
+    /// The answer to a request whose body is refused.
+    pub(super) fn refused(&self, path: &str, problem: Problem) -> Response {
+        match self.service_of(path) {
+            Some(Service::Udf) => udf::refused(problem),
+            _ => problem.into_response(),
         }
     }
 }

@@ -144,11 +144,15 @@ async fn answer(
         let why = format!("there is no {method} here; use GET");
         Err(Problem::new(StatusCode::METHOD_NOT_ALLOWED, "no_method", why))
     };
-    let mut response = answered.unwrap_or_else(|problem| problem.told("application/json", in_envelope));
+    let mut response = answered.unwrap_or_else(refused);
     if !is_known {
         response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET,HEAD"));
     }
     response
+}
+
+pub(super) fn refused(problem: Problem) -> Response {
+    problem.told("application/json", in_envelope)
 }
 
 async fn answered(
