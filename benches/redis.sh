@@ -6,7 +6,7 @@ HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # shellcheck source=tests/servers.sh
 . "$HERE/tests/servers.sh"
 
-ROUNDS=5 SECONDS_EACH=5 CLIENTS=50 PIPELINES=(1 16 64)
+ROUNDS=5 SECONDS_EACH=5 CLIENTS=50 THREADS=1 PIPELINES=(1 16 64)
 
 usage() {
     cat <<USAGE
@@ -15,9 +15,10 @@ benches/redis.sh [options]: a line for each length of pipeline, medians of the r
   --rounds N    rounds, the two taking turns within each (default $ROUNDS)
   --seconds N   of each measurement, more or less (default $SECONDS_EACH)
   --clients N   connections of redis-benchmark (default $CLIENTS)
+  --threads N   threads of redis-benchmark (default $THREADS)
 
-"CPU" is the processor time of the server's process for one INCR, user mode and kernel, in microseconds. redis-benchmark takes a core of its
-own, so on few cores it is often what limits the rate; the processor time tells the servers apart all the same.
+"CPU" is the processor time of the server's process for one INCR, user mode and kernel, in microseconds. "client" is how much of a core
+redis-benchmark takes. Where that is as many cores as it has threads, it limits the rate, and only the processor time tells the servers apart.
 redis-server has no persistence; Rowstamp has its bounds in a file, as by default. Needs redis-server and redis-tools (tests/install.sh).
 ROWSTAMP_BIN names a binary; without it the release build is made.
 USAGE
@@ -26,13 +27,14 @@ USAGE
 while [ $# -gt 0 ]; do
     case $1 in
         --help | -h) usage; exit 0 ;;
-        --rounds | --seconds | --clients) [ $# -ge 2 ] || { say "$1 wants a value"; exit 2; } ;;
+        --rounds | --seconds | --clients | --threads) [ $# -ge 2 ] || { say "$1 wants a value"; exit 2; } ;;
         *) say "unknown option $1"; usage >&2; exit 2 ;;
     esac
     case $1 in
         --rounds) ROUNDS=$2 ;;
         --seconds) SECONDS_EACH=$2 ;;
         --clients) CLIENTS=$2 ;;
+        --threads) THREADS=$2 ;;
     esac
     shift 2
 done
@@ -58,22 +60,26 @@ start_ours() {
     PID[rowstamp]=$DOOR_PID PORT[rowstamp]=$DOOR_PORT
 }
 
-# measure SERVER PIPELINE REQUESTS: RATE is requests a second, COST microseconds of the server's processor for each.
+# measure SERVER PIPELINE REQUESTS: RATE is requests a second, COST microseconds of the server's processor for each, CLIENT cores of redis-benchmark.
 measure() {
-    local before after
+    local before after threads=() TIMEFORMAT='%R %U %S'
+    [ "$THREADS" = 1 ] || threads=(--threads "$THREADS")
     before=$(ticks "${PID[$1]}")
     # shellcheck disable=SC2086 # a login is several words, or none
-    RATE=$(redis-benchmark -p "${PORT[$1]}" ${LOGIN[$1]} -q -c "$CLIENTS" -P "$2" -n "$3" INCR shop.orders 2>/dev/null |
-        tr '\r' '\n' | awk '/requests per second/ { for (n = 1; n < NF; n++) if ($(n + 1) == "requests") rate = $n } END { print rate }')
+    { time redis-benchmark -p "${PORT[$1]}" ${LOGIN[$1]} -q -c "$CLIENTS" "${threads[@]}" -P "$2" -n "$3" INCR shop.orders \
+        >"$RUN_FOLDER/told" 2>/dev/null; } 2>"$RUN_FOLDER/time"
     after=$(ticks "${PID[$1]}")
+    RATE=$(tr '\r' '\n' <"$RUN_FOLDER/told" |
+        awk '/requests per second/ { for (n = 1; n < NF; n++) if ($(n + 1) == "requests") rate = $n } END { print rate }')
     [ -n "$RATE" ] || die "redis-benchmark said nothing of $1"
     COST=$(awk -v ticks=$((after - before)) -v hertz="$TICKS" -v n="$3" 'BEGIN { printf "%.3f", ticks / hertz * 1e6 / n }')
+    CLIENT=$(awk '{ printf "%.2f", ($2 + $3) / $1 }' "$RUN_FOLDER/time")
 }
 
 start_redis
 start_ours
-echo "| pipeline | redis-server, INCR/s | Rowstamp, INCR/s | ratio | redis-server, CPU | Rowstamp, CPU | ratio |"
-echo "|---|---|---|---|---|---|---|"
+echo "| pipeline | redis-server, INCR/s | Rowstamp, INCR/s | ratio | redis-server, CPU | Rowstamp, CPU | ratio | redis-server, client | Rowstamp, client |"
+echo "|---|---|---|---|---|---|---|---|---|"
 for pipeline in "${PIPELINES[@]}"; do
     # How many take so long.
     measure redis "$pipeline" $((20000 * pipeline))
@@ -84,15 +90,16 @@ for pipeline in "${PIPELINES[@]}"; do
         [ $((round % 2)) = 0 ] || order=(rowstamp redis)
         for server in "${order[@]}"; do
             measure "$server" "$pipeline" "$requests"
-            echo "$server $RATE $COST" >>"$raw"
+            echo "$server $RATE $COST $CLIENT" >>"$raw"
         done
     done
     figures=()
-    for field in 2 3; do
+    for field in 2 3 4; do
         for server in redis rowstamp; do
             figures+=("$(awk -v server="$server" -v field="$field" '$1 == server { print $field }' "$raw" | median)")
         done
     done
     awk -v p="$pipeline" -v a="${figures[0]}" -v b="${figures[1]}" -v c="${figures[2]}" -v d="${figures[3]}" \
-        'BEGIN { printf "| %d | %d | %d | %.2f | %.2f us | %.2f us | %.2f |\n", p, a, b, b / a, c, d, d / c }'
+        -v e="${figures[4]}" -v f="${figures[5]}" \
+        'BEGIN { printf "| %d | %d | %d | %.2f | %.2f us | %.2f us | %.2f | %.2f | %.2f |\n", p, a, b, b / a, c, d, d / c, e, f }'
 done

@@ -167,7 +167,7 @@ impl<P: Protocol> Door<P> {
         let _ = self.protocol.serve(guest).await;
     }
 
-    /// Each connection ends as soon as what has come on it is answered.
+    /// Each connection ends as soon as its protocol allows.
     pub async fn drain(mut self) {
         self.draining.send_replace(true);
         while self.clients.join_next().await.is_some() {}

@@ -9,6 +9,8 @@ mod desk;
 mod entry;
 mod meter;
 pub mod resp;
+#[cfg(test)]
+mod rig;
 
 pub use desk::IdDesk;
 pub use entry::{Door, Protocol, Terms};

@@ -295,3 +295,6 @@ async fn read_some(wire: &mut dyn Stream, input: &mut Vec<u8>) -> io::Result<usi
     })
     .await
 }
+
+#[cfg(test)]
+mod tests;

@@ -45,19 +45,6 @@ fn who_may_what() {
     assert_eq!(other.ask("INCR shop.orders"), ":1", "nothing was drawn before");
 }
 
-/// A client that has sent something gets the reason before the connection ends.
-#[test]
-fn who_does_not_log_in_is_sent_away() {
-    let proxy = alone(&format!("{}[limits]\nhandshake_timeout = \"5s\"\n", config()), GENERATORS);
-    let mut silent = Redis::stranger(port(&proxy));
-    let mut talks = Redis::stranger(port(&proxy));
-    let mut logged_in = Redis::of(&proxy);
-    assert_eq!(talks.ask("PING"), STRANGER);
-    assert_eq!(silent.answer(), None, "before a byte has come it is not known whether it is TLS");
-    assert_eq!(talks.answer().as_deref(), Some("-NOAUTH no login within limits.handshake_timeout"));
-    assert_eq!((talks.answer(), logged_in.ask("PING")), (None, "+PONG".into()));
-}
-
 /// Open connections feel it at their next command.
 #[test]
 fn a_reload_that_removes_a_user_or_changes_its_password_ends_its_logins() {
@@ -160,10 +147,11 @@ fn no_more_clients_than_limits_connections() {
     assert_eq!(one.ask("INCR shop.orders"), ":1");
 }
 
-/// The time that a login may take ends for who never stops to talk, too.
+/// Who says nothing, and who never stops to talk.
 #[test]
-fn a_stranger_that_talks_on_and_on_is_sent_away() {
+fn who_does_not_log_in_is_sent_away() {
     let proxy = alone(&format!("{}[limits]\nhandshake_timeout = \"1s\"\n", config()), GENERATORS);
+    let mut silent = Redis::stranger(port(&proxy));
     let mut redis = Redis::stranger(port(&proxy));
     let pings = request(&["PING"]).repeat(1000);
     let stream = redis.stream().try_clone().unwrap();
@@ -174,6 +162,7 @@ fn a_stranger_that_talks_on_and_on_is_sent_away() {
     }
     talking.join().unwrap();
     assert!(last == STRANGER || last.ends_with("no login within limits.handshake_timeout"), "{last}");
+    assert_eq!(silent.answer(), None, "before a byte has come it is not known whether it is TLS");
 }
 
 /// What `check` passes, `serve` starts: the certificate of a door counts where the door is open, and only there.
