@@ -51,7 +51,7 @@ pub struct IdDesk {
 pub(crate) struct Caller {
     pub(crate) login: Login,
     /// Empty: over a Unix socket.
-    pub(crate) client: String,
+    pub(crate) client: Arc<str>,
     /// This door's number of the connection.
     pub(crate) connection: u64,
 }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use axum::body::Body;
 use axum::extract::{FromRequestParts, Path, State};
+use axum::http::Method;
 use axum::http::header::{self, HeaderValue};
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
@@ -10,8 +12,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use utoipa::ToSchema;
 
-use super::login::LoggedIn;
+use super::login::{LoggedIn, Visitor};
 use super::office::Office;
+use super::pieces::Pieces;
 use super::problem::Problem;
 use super::wanted::Wanted;
 use crate::doors::desk::{Caller, IdDesk, Shape};
@@ -125,9 +128,29 @@ pub(super) async fn draw(
     InPath(name): InPath<String>,
     wanted: Wanted,
 ) -> Result<Response, Problem> {
-    let desk = &office.desk;
+    drawn(&office.desk, &caller, &name, &wanted).await
+}
+
+/// The generator that a request draws from, where its path names it as it is. `None`: the router decides.
+pub(super) fn draws_of(head: &Parts) -> Option<&str> {
+    let name = head.uri.path().strip_prefix("/v1/generators/")?.strip_suffix("/ids")?;
+    (head.method == Method::POST && !name.is_empty() && !name.contains(['/', '%'])).then_some(name)
+}
+
+/// As [`draw`], of a request that [`draws_of`] has found. The router takes a tenth of the time of such a request.
+pub(super) async fn draw_at_once(
+    visitor: &Visitor,
+    head: &Parts,
+    name: &str,
+    body: &[u8],
+) -> Result<Response, Problem> {
+    let caller = visitor.caller(&head.headers).await?;
+    drawn(&visitor.office.desk, &caller, name, &Wanted::of(head, body)?).await
+}
+
+async fn drawn(desk: &IdDesk, caller: &Caller, name: &str, wanted: &Wanted) -> Result<Response, Problem> {
     let n = desk.count(wanted.count()?)?;
-    Ok(json(&Taken::new(&desk.take(&caller, &name, n, Shape::List).await?)))
+    Ok(json(&Taken::new(&desk.take(caller, name, n, Shape::List).await?)))
 }
 
 /// List the generators that the user may look at
@@ -218,7 +241,8 @@ pub(super) fn json(answer: &impl Serialize) -> Response {
 fn body(json: String) -> Response {
     let kind = HeaderValue::from_static("application/json");
     let no_store = HeaderValue::from_static("no-store");
-    ([(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, no_store)], json).into_response()
+    let headers = [(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, no_store)];
+    (headers, Body::new(Pieces(json.into()))).into_response()
 }
 
 /// What the path names.
@@ -237,9 +261,33 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for InPath<
 
 #[cfg(test)]
 mod tests {
-    use super::Taken;
+    use super::{Taken, draws_of};
     use crate::ids::range::block::{IdBlock, Spacing, Ticks};
+    use axum::http::Request;
     use std::num::NonZeroU64;
+
+    #[test]
+    fn which_requests_need_no_router() {
+        for (method, uri, expect) in [
+            ("POST", "/v1/generators/shop.orders/ids", Some("shop.orders")),
+            ("POST", "/v1/generators/shop.orders/ids?count=3", Some("shop.orders")),
+            ("POST", "http://ids.example/v1/generators/shop.orders/ids", Some("shop.orders")),
+            ("POST", "/v1/generators/a+b/ids", Some("a+b")),
+            ("GET", "/v1/generators/shop.orders/ids", None),
+            ("HEAD", "/v1/generators/shop.orders/ids", None),
+            ("OPTIONS", "*", None),
+            ("POST", "/v1/generators//ids", None),
+            ("POST", "/v1/generators/ids", None),
+            ("POST", "/v1/generators/a/b/ids", None),
+            ("POST", "/v1/generators/a/ids/", None),
+            ("POST", "/v1/generators/a/ids/7", None),
+            ("POST", "/v1/generators/shop%2Eorders/ids", None),
+            ("POST", "/V1/generators/a/ids", None),
+        ] {
+            let (head, ()) = Request::builder().method(method).uri(uri).body(()).unwrap().into_parts();
+            assert_eq!(draws_of(&head), expect, "{method} {uri}");
+        }
+    }
 
     #[test]
     fn ids_are_strings_and_runs_are_short() {

@@ -32,9 +32,11 @@ const SHOWN_CHARS_MAX: usize = 64;
 
 /// The client of one connection.
 pub(super) struct Visitor {
-    office: Arc<Office>,
+    pub(super) office: Arc<Office>,
     /// `None`: over a Unix socket.
     from: Option<IpAddr>,
+    /// `from` as text, for the log and the audit.
+    client: Arc<str>,
     is_tls: bool,
     id: u64,
     /// How many clients may be there that have logged in.
@@ -72,7 +74,8 @@ impl Visitor {
         (most, place): (u64, Place),
     ) -> Visitor {
         let (standing, known) = (Mutex::new(Standing::Stranger { _place: place }), Mutex::new(None));
-        Visitor { office, from, is_tls, id, most, standing, known, is_served: AtomicBool::new(false) }
+        let client = from.map(|from| from.to_string()).unwrap_or_default().into();
+        Visitor { office, from, client, is_tls, id, most, standing, known, is_served: AtomicBool::new(false) }
     }
 
     /// When the last request came that was logged in. `None`: there was none.
@@ -104,8 +107,11 @@ impl Visitor {
         if self.may_send_passwords() { TOKENS_AND_PASSWORDS } else { TOKENS }
     }
 
-    fn client(&self) -> String {
-        self.from.map(|from| from.to_string()).unwrap_or_default()
+    /// Who sends a request with these headers.
+    pub(super) async fn caller(&self, headers: &HeaderMap) -> Result<Caller, Problem> {
+        let login = self.log_in(headers).await?;
+        self.take_seat()?;
+        Ok(Caller { login, client: self.client.clone(), connection: self.id })
     }
 
     fn not_logged_in(&self, code: &'static str, detail: &'static str) -> Problem {
@@ -157,10 +163,10 @@ impl Visitor {
             Verdict::Right(login) => Ok(login),
             Verdict::Wrong => {
                 desk.meter.note_login_refused();
-                let client = self.client();
+                let client = &*self.client;
                 let why = match given {
                     Given::Token(_) => {
-                        self.office.tell_of_wrong_token(&client);
+                        self.office.tell_of_wrong_token(client);
                         "no user has this token: it was dropped, has expired, or never was"
                     }
                     Given::Password(name, _) => {
@@ -261,9 +267,7 @@ impl<S: Sync> FromRequestParts<S> for LoggedIn {
         let Some(visitor) = visitor else {
             return Err(Problem::unavailable("the connection of the request is not known"));
         };
-        let login = visitor.log_in(&parts.headers).await?;
-        visitor.take_seat()?;
-        Ok(LoggedIn(Caller { login, client: visitor.client(), connection: visitor.id }))
+        Ok(LoggedIn(visitor.caller(&parts.headers).await?))
     }
 }
 

@@ -9,6 +9,7 @@ mod connection;
 mod document;
 mod login;
 mod office;
+mod pieces;
 mod problem;
 mod wanted;
 

@@ -6,6 +6,7 @@ use axum::body::Bytes;
 use axum::extract::{FromRequest, Request};
 use axum::http::StatusCode;
 use axum::http::header::{self, HeaderMap};
+use axum::http::request::Parts;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::{Body as _, Incoming};
 use serde::Deserialize;
@@ -41,26 +42,17 @@ impl Wanted {
             Problem::new(StatusCode::BAD_REQUEST, "bad_count", why)
         })
     }
-}
 
-impl<S: Send + Sync> FromRequest<S> for Wanted {
-    type Rejection = Problem;
-
-    async fn from_request(request: Request, state: &S) -> Result<Wanted, Problem> {
-        if request.uri().query().is_some() {
+    pub(super) fn of(head: &Parts, body: &[u8]) -> Result<Wanted, Problem> {
+        if head.uri.query().is_some() {
             return Err(Problem::bad_request(
                 "the path has no query; write how many ids into the body, {\"count\": 10}",
             ));
         }
-        let is_json = is_json(request.headers());
-        let why = |error: &dyn Display| {
-            Problem::bad_request(format!("the body must be like {{\"count\": 10}}: {error}"))
-        };
-        let body = Bytes::from_request(request, state).await.map_err(|error| why(&error))?;
         if body.is_empty() {
             return Ok(Wanted { count: one() });
         }
-        if !is_json {
+        if !is_json(&head.headers) {
             let why = "the body must be JSON, with the header Content-Type: application/json";
             return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "no_json", why));
         }
@@ -68,10 +60,24 @@ impl<S: Send + Sync> FromRequest<S> for Wanted {
             // As the OpenAPI document has it: a body that may be left out may be null.
             b"null" => Ok(Wanted { count: one() }),
             // serde would read a list of its fields, too.
-            [b'[', ..] => Err(why(&"it is a list")),
-            body => serde_json::from_slice(body).map_err(|error| why(&error)),
+            [b'[', ..] => Err(bad_body(&"it is a list")),
+            body => serde_json::from_slice(body).map_err(|error| bad_body(&error)),
         }
     }
+}
+
+impl<S: Send + Sync> FromRequest<S> for Wanted {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Wanted, Problem> {
+        let (head, body) = request.into_parts();
+        let body = Bytes::from_request(Request::new(body), state).await.map_err(|error| bad_body(&error))?;
+        Wanted::of(&head, &body)
+    }
+}
+
+fn bad_body(error: &dyn Display) -> Problem {
+    Problem::bad_request(format!("the body must be like {{\"count\": 10}}: {error}"))
 }
 
 /// The whole body of a request.

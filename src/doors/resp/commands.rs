@@ -249,7 +249,7 @@ impl Session {
                     return Err(Then::End(End::TooMany));
                 }
                 tracing::debug!(user = login.user.name, client, "a client of the Redis protocol logged in");
-                self.caller = Some(Caller { login, client, connection: self.id });
+                self.caller = Some(Caller { login, client: client.into(), connection: self.id });
                 return Ok(());
             }
             Verdict::Wrong => {

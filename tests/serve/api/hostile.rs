@@ -103,6 +103,26 @@ fn what_comes_slowly_is_waited_for() {
     assert!(grown < 20_000, "{} half requests hold {grown} KiB", halves.len());
 }
 
+/// An answer of 220 KB is not kept when it has been sent.
+#[test]
+fn who_drew_a_long_list_costs_no_more_than_others() {
+    let events = "[generators.events]\nkind = \"timestamp\"\nlayout = \"snowflake\"\n";
+    let proxy = alone(&config(), &format!("{GENERATORS}{events}"));
+    let port = port(&proxy);
+    let draw = || {
+        let mut client = Http::dba(port);
+        let answer = client.draw("shop.events", "{\"count\": 10000}");
+        assert_eq!(answer.json()["ids"].as_array().unwrap().len(), 10_000);
+        client
+    };
+    // What one of them takes while it is answered.
+    drop(draw());
+    let before = memory_kib(proxy.pid);
+    let clients: Vec<Http> = (0..200).map(|_| draw()).collect();
+    let grown = memory_kib(proxy.pid).saturating_sub(before);
+    assert!(grown < 20_000, "{} silent clients hold {grown} KiB", clients.len());
+}
+
 /// Answers that nobody reads are not made: the proxy stops reading.
 #[test]
 fn who_reads_no_answers_gets_no_more_and_goes() {
