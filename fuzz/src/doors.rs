@@ -87,5 +87,8 @@ async fn talk<P: Protocol>(slices: &[&[u8]], protocol: impl Fn(IdDesk) -> P) -> 
         told
     };
     let ((), told, ()) = tokio::join!(asks, reads, door.serve(server));
+    drop(door);
+    // The tasks of its generators end at their next look at the clock, which stands still while anything runs.
+    tokio::time::sleep(Duration::from_secs(1)).await;
     told
 }
