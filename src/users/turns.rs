@@ -1,5 +1,5 @@
-//! Who makes a slow hash next. One is made at a time, and those who wait for it are in a queue, with one of each network in it. So who
-//! sends many passwords keeps its own network waiting, and any other for one hash.
+//! Who makes a slow hash next. One is made at a time, and the tries that wait are in a queue, with one try of each network in it. So a
+//! client that sends many passwords keeps its own network waiting, and any other network for one hash.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -38,7 +38,7 @@ pub(super) struct First {
 /// Whose turn it is. The thread that makes the hash holds it to its end, also if the client leaves meanwhile.
 #[derive(Debug)]
 pub(super) struct Turn {
-    // Held too, or the others would wait for two hashes of this network. Dropped before `_all`: who finds that free finds this free.
+    // Held for as long as `_all`, or other networks would wait for two hashes of this one. Dropped first: when `_all` is free, this is.
     _network: OwnedMutexGuard<()>,
     _all: OwnedMutexGuard<()>,
 }
