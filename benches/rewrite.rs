@@ -16,7 +16,7 @@ use rowstamp::rules::model::{
     Collide, ColumnShape, Explicit, GeneratorName, InsertId, Mode, Origin, Rule, TableShape, Unavailable,
 };
 use rowstamp::sql::dialect::{ClientCharset, Dialect, Server, SqlMode};
-use rowstamp::sql::glance::{Glance, glance};
+use rowstamp::sql::look::glance;
 
 const ROUNDS: usize = 501;
 /// A case of milliseconds is run in every such round only.
@@ -75,7 +75,7 @@ fn run(
     target: &Arc<Target>,
     out: &mut Vec<u8>,
 ) -> usize {
-    if glance(text.as_bytes(), true, multi_statements) == Glance::Harmless {
+    if glance(text.as_bytes(), *dialect, true, multi_statements).is_harmless() {
         return 0;
     }
     let tables = |_: &str, table: &str| {

@@ -47,6 +47,7 @@ CAMPAIGNS=(
     "away|3|what an etcd that is away costs INSERTs and all else|tests/away.sh --rounds 3 --seconds 30"
     "guards|1|proxies of all stores on one table while their locks are killed|tests/guards.sh --steps 40"
     "idle|1|what an idle session costs in memory|cargo test --locked --test campaigns idle:: -- --nocapture"
+    "comments|3|comments before and after each statement change nothing that a client sees (the judge's cases)|env ROWSTAMP_JUDGE_COMMENTS=1 cargo test --locked --test e2e proxied_statements"
     "random|1|INSERTs drawn from a grammar do what native ones do|tests/random.sh 4000"
     "values|1|what is stored is what the server would have stored, type by type|tests/values.sh"
     "mutants|8|without each of three guards a test fails (all: an hour)|tests/mutants.sh fence-unknown-outcome-taken embedded-compare layout-fields-overlap"

@@ -2,8 +2,8 @@
 //! ways of reading on agree.
 
 use rowstamp::sql::dialect::{ClientCharset, Dialect, SqlMode};
-use rowstamp::sql::glance::{Glance, glance};
 use rowstamp::sql::lex::{Lexer, Odd, Token, TokenKind};
+use rowstamp::sql::look::{Glance, glance};
 use rowstamp::sql::statement::routine;
 use rowstamp::sql::statement::{self, Statement};
 use rowstamp::sql::{hint, name, value};
@@ -155,15 +155,15 @@ fn first_semicolon(mut lexer: Lexer<'_>) -> Result<Option<usize>, Odd> {
 fn glances(text: &[u8], dialect: Dialect, cut: usize) {
     let beginning = &text[..cut.min(text.len())];
     for several in [false, true] {
-        let whole = glance(text, true, several);
+        let whole = glance(text, dialect, true, several);
         assert_ne!(whole, Glance::Unclear, "all of it is there");
-        match glance(beginning, false, several) {
-            Glance::Harmless => assert_eq!(whole, Glance::Harmless),
+        match glance(beginning, dialect, false, several) {
+            harmless @ Glance::Harmless(_) => assert_eq!(whole, harmless),
             Glance::Read if !several => assert_eq!(whole, Glance::Read),
             Glance::Read | Glance::Unclear => {}
         }
     }
-    if glance(text, true, false) != Glance::Harmless {
+    if !glance(text, dialect, true, false).is_harmless() {
         return;
     }
     let mut lexer = Lexer::new(text, dialect).expect("shorter than 4 GiB");

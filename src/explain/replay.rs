@@ -15,8 +15,8 @@ use crate::rewrite::planner::plan;
 use crate::rewrite::verify::{Opinion, opinion_on_sample};
 use crate::sql::dialect::{Dialect, Server};
 use crate::sql::digest::{Digest, digest};
-use crate::sql::glance::{Glance, glance};
 use crate::sql::lex::Lexer;
+use crate::sql::look::glance;
 use crate::sql::statement::{self, Statement};
 
 /// More connections than a server has at a time; what is known of others is forgotten when there
@@ -149,7 +149,7 @@ impl<'a> Replay<'a> {
     /// SQL's PREPARE and EXECUTE are passed over: the server logs what they prepare and run after
     /// them.
     fn query(&mut self, connection: &mut Connection, text: &[u8], at_line: &dyn Fn() -> String) {
-        if glance(text, true, true) == Glance::Harmless {
+        if glance(text, connection.dialect, true, true).is_harmless() {
             self.tally.statements += 1;
             self.tally.elsewhere += 1;
             return;
@@ -180,7 +180,7 @@ impl<'a> Replay<'a> {
 
     /// Nothing is inserted by it; but what is refused is refused here.
     fn prepare(&mut self, connection: &mut Connection, text: Vec<u8>, at: impl Fn() -> String) {
-        if glance(&text, true, false) == Glance::Harmless {
+        if glance(&text, connection.dialect, true, false).is_harmless() {
             return;
         }
         let judged = self.judged(connection, &text, Protocol::Prepare);
@@ -197,7 +197,7 @@ impl<'a> Replay<'a> {
     /// By the text that was prepared, where the log has it; the values say how many ids it takes.
     fn execute(&mut self, connection: &Connection, text: &[u8], at: impl Fn() -> String) {
         self.tally.statements += 1;
-        if glance(text, true, false) == Glance::Harmless {
+        if glance(text, connection.dialect, true, false).is_harmless() {
             self.tally.elsewhere += 1;
             return;
         }

@@ -9,7 +9,7 @@ use crate::sql::dialect::Dialect;
 use crate::table_name::TableName;
 
 /// What `text`, one packet's statements, needs. A caller with many texts that cannot matter looks
-/// at them with [`crate::sql::glance::glance`] first.
+/// at them with [`crate::sql::look::glance`] first.
 pub fn plan(text: &[u8], context: &PlanContext<'_>, protocol: Protocol) -> Planned {
     let several = context.multi_statements && protocol == Protocol::Text;
     packet::plan(text, context, protocol, several)

@@ -4,7 +4,8 @@
 use crate::sql::dialect::{ClientCharset, Dialect};
 use crate::sql::insert::{Columns, Head, Source, Verb};
 use crate::sql::lex::{Lexer, Odd, Token, TokenKind};
-use crate::sql::name::{decode, same_column};
+use crate::sql::name::{self, decode, same_column};
+use crate::sql::reads::variable_name;
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Scan {
@@ -47,9 +48,7 @@ pub fn scan(text: &str, dialect: Dialect) -> Result<Scan, Odd> {
         if token.kind == TokenKind::End {
             return Ok(scan);
         }
-        let is_glued = last.is_some_and(|last| {
-            (last.is_punct(b'.') || last.is_punct(b'@')) && last.span.end == token.span.start
-        });
+        let is_glued = last.is_some_and(|last| name::is_glued(last, token));
         if token.is_punct(b'@') && is_glued {
             scan.reads_insert_id |= names_insert_id(&mut lexer.clone())?;
         } else if token.kind == TokenKind::Word && !is_glued {
@@ -90,10 +89,7 @@ impl Scan {
 
 /// Behind `@@`.
 fn names_insert_id(lexer: &mut Lexer<'_>) -> Result<bool, Odd> {
-    let mut name = lexer.next()?;
-    while lexer.eat_punct(b'.')? {
-        name = lexer.next()?;
-    }
+    let name = variable_name(lexer)?;
     Ok(lexer.is_word(name, "IDENTITY") || lexer.is_word(name, "LAST_INSERT_ID"))
 }
 

@@ -4,7 +4,7 @@
 use crate::rules::mentions::{DefaultSchema, Mention, Mentions};
 use crate::rules::model::Mode;
 use crate::sql::draws::may_be_in;
-use crate::sql::glance::has_word;
+use crate::sql::look::has_any_word;
 use crate::sql::statement::dynamic::shows_its_text;
 use crate::table_name::FoldedName;
 use crate::tables::Tables;
@@ -19,12 +19,12 @@ pub(crate) fn is_concerning(mention: Mention, text: &[u8], escapes: Option<bool>
 /// Whether a text in which this was found may make or drop a SEQUENCE of a generator's name, or a function that a
 /// call would be.
 pub(crate) fn may_change_calls(mention: Mention, text: &[u8]) -> bool {
-    mention.draw_words && [&b"sequence"[..], b"function"].iter().any(|word| has_word(text, word))
+    mention.draw_words && has_any_word(text, &["sequence", "function"])
 }
 
 /// Whether it inserts, as far as it shows.
 fn inserts(text: &[u8]) -> bool {
-    [&b"insert"[..], b"replace", b"load"].iter().any(|word| has_word(text, word))
+    has_any_word(text, &["insert", "replace", "load"])
 }
 
 impl Tables {

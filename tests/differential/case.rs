@@ -47,6 +47,8 @@ pub(crate) struct Case {
     /// `% unsupported[prepared,mysql9] why`: refused so far in those combinations.
     pub(crate) unsupported: Vec<Refusal>,
     pub(crate) statements: Vec<Statement>,
+    /// Comments are around its statements.
+    pub(crate) is_commented: bool,
 }
 
 /// `% flags ...`
@@ -97,9 +99,26 @@ pub(crate) struct Statement {
     pub(crate) look: bool,
 }
 
+/// Comments with words that would mean something outside of them.
+pub(crate) fn commented(sql: &[u8], nth: usize) -> Vec<u8> {
+    const BEFORE: [&[u8]; 3] = [b"-- 'show'\n", b"# call commit\n\t", b"/* insert */--\n"];
+    const AFTER: &[u8] = b"\n/* route='/diagnostics', row_count(), @@identity, last_insert_id() */ -- use";
+    [BEFORE[nth % BEFORE.len()], sql, AFTER].concat()
+}
+
 impl Case {
     pub(crate) fn has(&self, flag: Flag) -> bool {
         self.flags.contains(&flag)
+    }
+
+    /// Puts comments before and after each statement.
+    pub(crate) fn comment(&mut self) {
+        self.is_commented = true;
+        for (nth, statement) in self.statements.iter_mut().enumerate() {
+            if !statement.sql.starts_with(b"!") {
+                statement.sql = commented(&statement.sql, nth);
+            }
+        }
     }
 
     pub(crate) fn runs_on(&self, kind: Kind) -> bool {

@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
+use crate::differential::comments;
 use crate::differential::run::{FIRST_ID, Record};
 use crate::differential::wire::{Rules, Wire};
 use crate::support::tap::Tap;
@@ -121,6 +122,10 @@ impl Lab {
     pub(crate) fn with_bytes(&self, result: io::Result<Record>) -> io::Result<Record> {
         let Some(taps) = &self.taps else { return result };
         let (client, server) = (taps.client.take(), taps.server.take());
+        // `wire` knows our own statements and their causes by their texts.
+        if comments() {
+            return result;
+        }
         // A session that broke off in its midst tells nothing more.
         let mut record = result?;
         let mut wire = taps.wire.lock().unwrap_or_else(PoisonError::into_inner);

@@ -176,6 +176,15 @@ impl SessionState {
         Dialect { server: self.server, sql_mode: backslash.union(quotes), charset: ClientCharset::Utf8 }
     }
 
+    /// The way in which the server reads statements, as far as it is certain.
+    pub(in crate::proxy) fn dialect(&self) -> Dialect {
+        if let Knowledge::Known(state) = &self.knowledge {
+            return state.dialect;
+        }
+        let charset = self.reported_charset().unwrap_or(ClientCharset::Unknown);
+        Dialect { charset, ..self.presumed_dialect() }
+    }
+
     /// `character_set_client`, where the server has reported it.
     pub(in crate::proxy) fn reported_charset(&self) -> Option<ClientCharset> {
         self.reported_charset.filter(|_| !self.may_miss_reports)

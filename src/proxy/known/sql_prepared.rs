@@ -7,7 +7,8 @@ use crate::mysql::reader::Reader;
 use crate::proxy::known::answered::Answered;
 use crate::rewrite::plan::effects::Effects;
 use crate::rewrite::plan::prepared_names::{self, Known, NamedChange, Value};
-use crate::sql::last_result::may_read_insert_id;
+use crate::sql::dialect::Dialect;
+use crate::sql::look::{Executed, LooksBack, executed};
 use crate::text_query::unhex;
 
 #[derive(Debug, Default)]
@@ -51,12 +52,20 @@ impl prepared_names::SessionFacts for SqlPrepared {
 }
 
 impl SqlPrepared {
-    /// Whether a statement that a name runs reads what the statement before it left behind.
-    pub(in crate::proxy) fn any_reads_counts(&self) -> bool {
-        self.statements.values().any(|known| match known {
-            Known::Is(statement) | Known::Perhaps(statement) => !may_read_insert_id(&statement.source),
-            Known::Lost | Known::Unknown | Known::Unseen => false,
-        })
+    /// The way in which a statement depends on the one before it: by its own text, and by that which EXECUTE runs.
+    pub(in crate::proxy) fn looks_back(&self, text: &[u8], dialect: Dialect) -> LooksBack {
+        let back = LooksBack::of(text, dialect);
+        match executed(text, dialect) {
+            Some(Executed::Text { text, alone }) => back.and_runs(&text, dialect, alone),
+            Some(Executed::Name { name, alone }) => match self.statements.get(&name.to_lowercase()) {
+                Some(Known::Is(statement) | Known::Perhaps(statement)) => {
+                    back.and_runs(&statement.source, statement.dialect, alone)
+                }
+                // Its text was not seen.
+                _ => back,
+            },
+            None => back,
+        }
     }
 
     /// Whether a statement that a name may run is one of those that a rule `concerns`, as far as is

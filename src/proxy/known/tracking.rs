@@ -115,33 +115,10 @@ impl Own {
     }
 }
 
-/// Whether a statement may read or set a session's variables by their names: it has
-/// `session_track`, or `variables` (SHOW VARIABLES, and the tables that have them all).
-pub(in crate::proxy) fn may_see_tracking(text: &[u8]) -> bool {
-    let has = |word: &[u8], at: Option<usize>| {
-        let place = at.and_then(|at| text.get(at..at + word.len()));
-        place.is_some_and(|place| place.eq_ignore_ascii_case(word))
-    };
-    // By a letter of each that is rare.
-    memchr::memchr2_iter(b'v', b'V', text).any(|at| has(b"variables", Some(at)))
-        || memchr::memchr2_iter(b'k', b'K', text).any(|at| has(b"session_track", at.checked_sub(12)))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Own, Settings, may_see_tracking};
+    use super::{Own, Settings};
     use crate::mysql::ok::Tracking;
-
-    #[test]
-    fn who_may_see_it() {
-        let check = |text: &str, expect| assert_eq!(may_see_tracking(text.as_bytes()), expect, "{text}");
-        check("SELECT @@session_track_schema", true);
-        check("set SESSION_TRACK_state_change=1", true);
-        check("Show Session VARIABLES like 'a%'", true);
-        check("select * from performance_schema.Variables_by_thread", true);
-        check("select variable from t", false);
-        check("select a from track", false);
-    }
 
     #[test]
     fn what_differs_is_set() {

@@ -4,7 +4,7 @@
 
 use crate::mysql::reader::{Reader, put_lenenc_bytes};
 use crate::proxy::known::answered::Table;
-use crate::sql::last_result::Shown;
+use crate::sql::look::Shown;
 
 #[derive(Debug)]
 pub(in crate::proxy) struct Warned {

@@ -14,12 +14,12 @@ use crate::proxy::relay::{Relay, Step};
 use crate::rewrite::plan::effects::Effects;
 use crate::sql::dialect::{Dialect, SqlMode};
 use crate::sql::draws::may_be_in;
-use crate::sql::glance::{Glance, glance, has_word};
-use crate::sql::last_result::{
-    CALC_FOUND_ROWS, GLANCE_BYTES_MAX, ends_transaction, first_word, may_read_insert_id, names_insert_id,
-    reads_counts, shows_warnings,
-};
 use crate::sql::lex::Lexer;
+use crate::sql::look::{
+    Glance, LOOK_BYTES_MAX, LooksBack, begins_with, ends_transaction, glance, has_any_word, has_word,
+    past_comments, shows_warnings,
+};
+use crate::sql::reads::Reads;
 use crate::sql::statement::moves::moves_ids;
 
 /// Bytes in which a statement's first word and a SELECT's options stand.
@@ -39,36 +39,38 @@ impl Relay {
         let multi_statements = command == Command::Query && self.session.multi_statements;
         // A text that is prepared is read whole for it.
         let may_be_noted = command == Command::Query || is_complete;
-        match glance(text, is_complete, multi_statements) {
-            Glance::Harmless if is_complete && self.may_draw(text) => Ok(Treatment::Read),
-            Glance::Harmless if !is_complete && self.may_draw_later(header) => Err(Step::More(whole)),
-            Glance::Harmless if may_be_noted && self.may_move_ids(text, is_complete) => {
+        let dialect = self.session.presumed_dialect();
+        match glance(text, dialect, is_complete, multi_statements) {
+            Glance::Harmless(_) if is_complete && self.may_draw(text) => Ok(Treatment::Read),
+            Glance::Harmless(_) if !is_complete && self.may_draw_later(header) => Err(Step::More(whole)),
+            Glance::Harmless(word) if may_be_noted && self.may_move_ids(word, text, is_complete) => {
                 if command != Command::Query {
                     return Ok(Treatment::Read);
                 }
                 let effects = Effects { moves_ids: true, ..Effects::default() };
                 Ok(Treatment::Pass { may_change_session: true, note: Note::effects(Arc::new(effects)) })
             }
-            Glance::Harmless => {
+            Glance::Harmless(_) => {
                 let mut note = Note::Nothing;
                 if command == Command::StmtPrepare {
                     let text = self.beginning(command, header)?;
-                    if !may_read_insert_id(text) {
-                        note = Note::PrepareNextToLast { names_insert_id: names_insert_id(text) };
+                    let back = LooksBack::of(text, self.session.dialect());
+                    if !back.may_read_insert_id() {
+                        note = Note::PrepareNextToLast { names_insert_id: back.reads.insert_id };
                     }
                 }
                 Ok(Treatment::Pass { may_change_session: false, note })
             }
-            Glance::Unclear if !is_complete && text.len() < GLANCE_BYTES_MAX => {
+            Glance::Unclear if !is_complete && text.len() < LOOK_BYTES_MAX => {
                 Err(Step::More(window.len().saturating_mul(2).clamp(HEADER_BYTES + 2, whole)))
             }
             Glance::Unclear | Glance::Read => Ok(Treatment::Read),
         }
     }
 
-    /// Whether an UPDATE or DELETE, or one of which this is the beginning, may give rows of a ruled table other ids.
-    fn may_move_ids(&self, text: &[u8], is_complete: bool) -> bool {
-        let word = first_word(text);
+    /// Whether an UPDATE or DELETE, or one of which this is the beginning, may give rows of a ruled table other ids. `word`:
+    /// its first.
+    fn may_move_ids(&self, word: &[u8], text: &[u8], is_complete: bool) -> bool {
         let may_be = word.eq_ignore_ascii_case(b"update")
             || word.eq_ignore_ascii_case(b"delete") && has_word(text, b"portion")
             || word.eq_ignore_ascii_case(b"with") && has_word(text, b"update");
@@ -117,11 +119,11 @@ impl Relay {
         if !self.session.tables.now().has_rules_in(self.session.default_schema()) {
             return Ok(false);
         }
-        let text = self.beginning(command, header)?;
+        let dialect = self.session.dialect();
+        let text = past_comments(self.beginning(command, header)?, dialect);
         let options = text.get(..OPTIONS_BYTES_MAX).unwrap_or(text);
-        let words = ["update", "delete", "with", CALC_FOUND_ROWS];
-        let leaves = words.iter().any(|word| has_word(options, word.as_bytes()));
-        Ok(leaves && !reads_counts(text))
+        let leaves = has_any_word(options, &["update", "delete", "with", "sql_calc_found_rows"]);
+        Ok(leaves && !Reads::of(text, dialect).last_result())
     }
 
     /// Whether a statement may call a function, which may make temporary tables.
@@ -130,7 +132,7 @@ impl Relay {
         if !matches!(command, Command::Query | Command::StmtPrepare) {
             return Ok(false);
         }
-        let is_long = header.continues() || header.packet_bytes() > GLANCE_BYTES_MAX;
+        let is_long = header.continues() || header.packet_bytes() > LOOK_BYTES_MAX;
         Ok(is_long || memchr::memchr(b'(', self.beginning(command, header)?).is_some())
     }
 
@@ -152,11 +154,11 @@ impl Relay {
         }
     }
 
-    /// A statement's text as far as [`may_read_insert_id`] looks at it; empty where it does not
+    /// A statement's text as far as it is looked at; empty where it does not
     /// begin within reach.
     pub(in crate::proxy) fn beginning(&self, command: Command, header: Header) -> Result<&[u8], Step> {
         let Some(at) = self.text_at(command, header)? else { return Ok(&[]) };
-        let end = header.packet_bytes().min(at + GLANCE_BYTES_MAX);
+        let end = header.packet_bytes().min(at + LOOK_BYTES_MAX);
         self.up.window().get(at..end).ok_or(Step::More(end))
     }
 
@@ -170,11 +172,11 @@ impl Relay {
     ) -> Result<bool, Step> {
         if command == Command::Query {
             let text = self.beginning(command, header)?;
-            let is_call = !self.session.multi_statements
-                && matches!(first_word(&text.to_ascii_lowercase()), b"call" | b"set" | b"do");
-            let reads_counts = first_word(text).eq_ignore_ascii_case(b"execute")
-                && self.session.sql_prepared.any_reads_counts();
-            return Ok(!is_call && !reads_counts && may_read_insert_id(text));
+            let dialect = self.session.dialect();
+            let is_call =
+                !self.session.multi_statements && begins_with(text, dialect, &["CALL", "SET", "DO"]);
+            let back = self.session.sql_prepared.looks_back(text, dialect);
+            return Ok(!is_call && back.may_read_insert_id());
         }
         Ok(self.named_statement().and_then(|id| self.statements.next_to_last(id)).is_none())
     }
@@ -183,10 +185,13 @@ impl Relay {
     /// something else.
     pub(in crate::proxy) fn recall_warnings(&mut self, command: Command, header: Header) -> Option<Step> {
         self.session.warned.as_ref()?;
-        if command == Command::Query {
+        // A longer one is not looked at to its end.
+        if command == Command::Query && header.packet_bytes() <= LOOK_BYTES_MAX {
             match self.beginning(command, header) {
                 Err(step) => return Some(step),
-                Ok(text) if shows_warnings(text).is_some() => return Some(self.read_whole(command, header)),
+                Ok(text) if shows_warnings(text, self.session.dialect()).is_some() => {
+                    return Some(self.read_whole(command, header));
+                }
                 Ok(_) => {}
             }
         }
@@ -209,13 +214,16 @@ impl Relay {
         }
         let may_read = match command {
             Command::Query => match self.beginning(command, header) {
-                Ok(text) if owes && !may_read_insert_id(text) && names_insert_id(text) => {
-                    return Some(if may_owe { Step::Hold } else { self.refuse(header, &reads_both()) });
-                }
-                Ok(text) => {
-                    may_read_insert_id(text) || self.session.stage.is_some() && ends_transaction(text)
-                }
                 Err(step) => return Some(step),
+                Ok(text) => {
+                    let dialect = self.session.dialect();
+                    let back = self.session.sql_prepared.looks_back(text, dialect);
+                    let may_read = back.may_read_insert_id();
+                    if owes && !may_read && back.reads.insert_id {
+                        return Some(if may_owe { Step::Hold } else { self.refuse(header, &reads_both()) });
+                    }
+                    may_read || self.session.stage.is_some() && ends_transaction(text, dialect)
+                }
             },
             Command::StmtExecute => {
                 match self.named_statement().and_then(|id| self.statements.next_to_last(id)) {

@@ -1,6 +1,6 @@
 //! Commands that no rule can concern, in a session that has not named anything ruled yet. They pass
-//! as they came, and the server is asked nothing. The words of the text alone decide
-//! (`rules/mentions`), so the decision holds under every sql_mode and character set.
+//! as they came, and the server is asked nothing. The words of the text decide (`rules/mentions`), and the first of them
+//! (`sql/look`). Both are the same under every sql_mode and character set.
 
 use std::sync::Arc;
 
@@ -9,9 +9,8 @@ use crate::mysql::command::Command;
 use crate::mysql::packet::{HEADER_BYTES, Header, payload_of};
 use crate::mysql::prepared::statement_id;
 use crate::proxy::known::moves::Move;
-use crate::proxy::known::session_state::Mentioned;
+use crate::proxy::known::session_state::{Mentioned, SessionState};
 use crate::proxy::known::statements::{Kept, Source};
-use crate::proxy::known::tracking::may_see_tracking;
 use crate::proxy::relay::outstanding::{Note, Purpose};
 use crate::proxy::relay::{Arrived, Relay, Step, number_after};
 use crate::rewrite::plan::Lookup;
@@ -19,9 +18,11 @@ use crate::rewrite::plan::effects::Effects;
 use crate::rewrite::planner::{self, Inserts};
 use crate::rules::mentions::{DefaultSchema, Mention};
 use crate::sql::dialect::{ClientCharset, Dialect, SqlMode};
-use crate::sql::glance::{has_whole_word, has_word, is_only_comments, may_execute_name};
-use crate::sql::last_result::{GLANCE_BYTES_MAX, first_word};
 use crate::sql::lex::Lexer;
+use crate::sql::look::{
+    LOOK_BYTES_MAX, begins_with, begins_with_row_change, has_any_word, has_whole_word, has_word,
+    is_only_comments, may_execute_name, may_run_routine, may_see_tracking,
+};
 use crate::table_name::TableName;
 use crate::tables::{Tables, is_concerning, may_change_calls};
 
@@ -88,10 +89,11 @@ impl Relay {
         let has_attributes = command == Command::Query && self.has_attributes();
         let Ok(text_at) = text_at(&payload, has_attributes) else { return Unconcerned::No };
         let text = payload.get(text_at..).unwrap_or_default();
-        if is_only_comments(text) {
+        let dialect = self.session.dialect();
+        if is_only_comments(text, dialect) {
             return Unconcerned::Text(Note::Nothing);
         }
-        if !begins_with_row_change(text) && (may_see_tracking(text) || has_word(text, b"call")) {
+        if !begins_with_row_change(text, dialect) && (may_see_tracking(text) || has_word(text, b"call")) {
             self.session.may_miss_reports();
         }
         let default = self.session.default_schema();
@@ -103,7 +105,7 @@ impl Relay {
             Mention { moves: mention.moves && !only_rows, dynamic: mention.dynamic && !only_rows, ..mention };
         let mentioned = self.session.mentioned;
         if is_concerning(mention, text, self.escapes())
-            && (mention.draws || !is_unnamed_compound(&tables, text, default, mentioned))
+            && (mention.draws || !is_unnamed_compound(&tables, text, &self.session))
         {
             return if tables.awaits_views(text) { Unconcerned::ViewsFirst } else { Unconcerned::No };
         }
@@ -156,14 +158,15 @@ impl Relay {
 
     /// Whether it runs what its text does not show: a routine, or events of a binary log.
     fn may_run_others(&self, text: &[u8]) -> bool {
-        let words = [&b"call"[..], b"binlog"];
-        words.iter().any(|word| first_word(text).eq_ignore_ascii_case(word))
-            || self.session.multi_statements && words.iter().any(|word| has_whole_word(text, word))
+        begins_with(text, self.session.dialect(), &["CALL", "BINLOG"])
+            || self.session.multi_statements
+                && [&b"call"[..], b"binlog"].iter().any(|word| has_whole_word(text, word))
     }
 
     /// Whether it changes rows, and does nothing else: tables and views stay as they are.
     fn changes_rows(&self, text: &[u8]) -> bool {
-        begins_with_row_change(text) && (!self.session.multi_statements || self.is_one_statement(text))
+        begins_with_row_change(text, self.session.dialect())
+            && (!self.session.multi_statements || self.is_one_statement(text))
     }
 
     fn is_one_statement(&self, text: &[u8]) -> bool {
@@ -197,7 +200,7 @@ impl Relay {
 
     /// An INSERT is kept, since a rule may come while it is prepared.
     fn keeping(&self, text: &[u8]) -> Keeping {
-        if !(has_word(text, b"insert") || has_word(text, b"replace")) {
+        if !has_any_word(text, &["insert", "replace"]) {
             return Keeping::Nothing;
         }
         let database = match self.session.default_schema() {
@@ -297,47 +300,25 @@ impl Relay {
 impl Relay {
     fn may_concern(&self, command: Command, header: Header) -> bool {
         let Ok(text) = self.beginning(command, header) else { return true };
-        header.packet_bytes() > GLANCE_BYTES_MAX
+        header.packet_bytes() > LOOK_BYTES_MAX
             || self.session.tables.now().concerns(text, self.session.default_schema(), None)
     }
 
     fn sees_tracking(&self, command: Command, header: Header) -> Result<bool, Step> {
         let text = self.beginning(command, header)?;
-        Ok(!begins_with_row_change(text) && may_see_tracking(text))
+        Ok(!begins_with_row_change(text, self.session.dialect()) && may_see_tracking(text))
     }
 }
 
 /// Whether it is a compound statement or makes a routine, in a schema without rules, and its words,
-/// with those that the session has `mentioned` so far, are not those of a ruled table and its
+/// with those that the session has mentioned so far, are not those of a ruled table and its
 /// schema. What it prepares within is not shown, as in a routine: it would have to make the name
 /// from pieces.
-pub(in crate::proxy) fn is_unnamed_compound(
-    tables: &Tables,
-    text: &[u8],
-    default: DefaultSchema<'_>,
-    mentioned: Mentioned,
-) -> bool {
-    let word = first_word(text).to_ascii_lowercase();
-    let words: [&[u8]; 10] =
-        [b"begin", b"if", b"case", b"loop", b"repeat", b"while", b"for", b"declare", b"create", b"alter"];
-    words.contains(&&*word)
+pub(in crate::proxy) fn is_unnamed_compound(tables: &Tables, text: &[u8], session: &SessionState) -> bool {
+    const COMPOUND: &[&str] =
+        &["BEGIN", "IF", "CASE", "LOOP", "REPEAT", "WHILE", "FOR", "DECLARE", "CREATE", "ALTER"];
+    let default = session.default_schema();
+    begins_with(text, session.dialect(), COMPOUND)
         && !tables.has_rules_in(default)
-        && !mentioned.and(Mentioned::new(tables.mention(text, default), false)).is_ruled()
-}
-
-/// Statements of rows, which nobody uses to look at variables: the longest and most frequent ones.
-fn begins_with_row_change(text: &[u8]) -> bool {
-    let text = text.trim_ascii_start();
-    [&b"insert"[..], b"replace", b"update", b"delete"]
-        .iter()
-        .any(|word| text.get(..word.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(word)))
-}
-
-/// Whether it may run a routine, which may make temporary tables: a call has parentheses, or one of
-/// these words.
-fn may_run_routine(text: &[u8]) -> bool {
-    if memchr::memchr(b'(', text).is_some() {
-        return true;
-    }
-    has_word(text, b"call") || has_word(text, b"execute")
+        && !session.mentioned.and(Mentioned::new(tables.mention(text, default), false)).is_ruled()
 }

@@ -9,12 +9,12 @@
 use memchr::memchr;
 
 use crate::mysql::command::Command;
-use crate::sql::glance;
+use crate::sql::look;
 
 /// Whether the server may run an INSERT of this text.
 pub(in crate::proxy) fn may_insert(command: Command, text: &[u8], multi_statements: bool) -> bool {
     let may_run = command == Command::StmtPrepare || multi_statements && memchr(b';', text).is_some();
-    may_run && glance::may_insert(text)
+    may_run && look::may_insert(text)
 }
 
 #[cfg(test)]

@@ -11,7 +11,6 @@ use crate::proxy::known::temporary::{Masked, answer, question};
 use crate::proxy::relay::Arrived;
 use crate::proxy::ruled::verdict::{refused, state_unknown};
 use crate::proxy::session::{Question, Session, Stop};
-use crate::sql::last_result::may_read_insert_id;
 use crate::table_name::TableName;
 
 impl Session {
@@ -49,7 +48,7 @@ impl Session {
         Ok(())
     }
 
-    /// Whether the client's present text reads what the statement before it has left.
+    /// True if the client's present text, or what it executes, reads what the statement before it has left.
     pub(in crate::proxy) fn reads_counts(&self, command: Command) -> bool {
         if !matches!(command, Command::Query | Command::StmtPrepare) {
             return false;
@@ -59,7 +58,9 @@ impl Session {
         let payload = payload_of(window, window_bytes);
         let has_attributes = command == Command::Query && self.relay.has_attributes();
         let text = text_at(&payload, has_attributes).ok().and_then(|at| payload.get(at..));
-        !may_read_insert_id(text.unwrap_or_default())
+        let session = &self.relay.session;
+        let back = session.sql_prepared.looks_back(text.unwrap_or_default(), session.dialect());
+        !back.may_read_insert_id()
     }
 
     /// Whether an execution passes: its statement was prepared for a temporary table, which still

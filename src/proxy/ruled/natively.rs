@@ -20,7 +20,7 @@ use crate::rewrite::plan::Lookup;
 use crate::rewrite::plan::effects::Effects;
 use crate::rewrite::plan::target::Target;
 use crate::rewrite::{bulk, execution};
-use crate::sql::glance::has_whole_word;
+use crate::sql::look::has_whole_word;
 use crate::sql::name::each_name;
 use crate::table_name::TableName;
 use crate::tables::Tables;

@@ -6,8 +6,7 @@ use crate::proxy::relay::unconcerned::is_unnamed_compound;
 use crate::proxy::session::Session;
 use crate::rewrite::plan::Planned;
 use crate::rewrite::plan::effects::Effects;
-use crate::sql::glance::{has_word, may_execute_name};
-use crate::sql::last_result::first_word;
+use crate::sql::look::{begins_with, has_word, may_execute_name};
 use crate::tables::{Tables, may_change_calls};
 
 impl Session {
@@ -25,12 +24,13 @@ impl Session {
                 Planned::Untouched(Effects::unseen())
             }
             Planned::Untouched(effects) if effects.ddl || effects.moves_ids => {
+                let dialect = self.relay.session.dialect();
                 let default = self.relay.session.default_schema();
                 let mention = tables.mention(text, default);
                 let moves_ids =
                     effects.moves_ids && (mention.table || mention.schema || tables.has_rules_in(default));
                 // What a routine prepares is not run when it is made.
-                let hides = mention.dynamic && !first_word(text).eq_ignore_ascii_case(b"create");
+                let hides = mention.dynamic && !begins_with(text, dialect, &["CREATE"]);
                 let names_nothing =
                     !(mention.table || mention.schema || hides || may_change_calls(mention, text));
                 let ddl = effects.ddl && (!names_nothing || has_word(text, b"execute"));
@@ -59,7 +59,7 @@ impl Session {
         let session = &self.relay.session;
         let default = session.default_schema();
         let concerns = |text: &[u8]| tables.concerns(text, default, self.relay.escapes());
-        if is_unnamed_compound(tables, text, default, session.mentioned) {
+        if is_unnamed_compound(tables, text, session) {
             return true;
         }
         if may_execute_name(text) && session.sql_prepared.may_run(concerns) {

@@ -35,7 +35,7 @@ use crate::rewrite::verify::Written;
 use crate::rules::model::ColumnShape;
 use crate::schema::smallest_query;
 use crate::sessions::Count;
-use crate::sql::last_result::first_word;
+use crate::sql::look::begins_with;
 use crate::table_name::TableName;
 use crate::tables::Tables;
 
@@ -88,7 +88,8 @@ impl Session {
         let mentioned = self.relay.session.mentioned;
         let mentioned =
             if mentioned.is_ruled() { mentioned } else { mentioned.and(self.mentioned(&tables, text)) };
-        let locks = matches!(judged, Ok(Verdict::Pass(_))) && first_word(text).eq_ignore_ascii_case(b"lock");
+        let dialect = self.relay.session.dialect();
+        let locks = matches!(judged, Ok(Verdict::Pass(_))) && begins_with(text, dialect, &["LOCK"]);
         let rehearsed = if judged.is_ok() { self.rehearse(command, text) } else { None };
         drop(payload);
         self.relay.may_have_locked |= locks;
@@ -230,16 +231,20 @@ impl Session {
             Planned::Rewrite(plan) => {
                 // The server judges any other text that is being prepared before it is executed.
                 let takes_now = protocol == Protocol::Text;
+                let reads_warnings = || {
+                    let session = &self.relay.session;
+                    session.sql_prepared.looks_back(text, session.dialect()).reads.warnings
+                };
                 if let Some(need) = self.needs_set_id(&plan, supplied).filter(|_| takes_now) {
                     return Err(need.into());
                 }
-                if let Some(need) = self.relay.rights.update_is_unknown(&plan, text) {
+                if let Some(need) = self.relay.rights.update_is_unknown(&plan, reads_warnings) {
                     return Err(need.into());
                 }
                 if let Some(next) = supplied.next_ids.as_ref().filter(|_| plan.may_pass()) {
                     return Ok(Self::numbered_by_server(tables, plan, next)?);
                 }
-                match takes_now.then(|| self.relay.rights.objection(&plan, text)).flatten() {
+                match takes_now.then(|| self.relay.rights.objection(&plan, reads_warnings)).flatten() {
                     Some(unsent) => Err(unsent),
                     None if protocol == Protocol::Prepare => self.prepared(text, plan),
                     None if plan.staged().is_some() => Ok(Verdict::Stage(Box::new(plan))),

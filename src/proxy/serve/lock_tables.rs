@@ -9,7 +9,7 @@ use crate::mysql::ok::status;
 use crate::proxy::known::answered::{ServerError, digits, says_locked};
 use crate::proxy::session::{Going, Question, Session, Stop};
 use crate::rewrite::plan::target::{Target, Unseen};
-use crate::sql::last_result::may_read_insert_id;
+use crate::sql::look::LooksBack;
 use crate::sql::name::quoted;
 use crate::table_name::TableName;
 use crate::tables::Tables;
@@ -138,15 +138,15 @@ impl Session {
     /// Whether the command reads what the one before it has left, or may execute a statement that does.
     fn may_read_counts(&self, command: Command) -> bool {
         let relay = &self.relay;
-        if self.reads_counts(command) {
-            return true;
-        }
-        if command == Command::Query {
-            return relay.session.sql_prepared.any_reads_counts();
+        if matches!(command, Command::Query | Command::StmtPrepare) {
+            return self.reads_counts(command);
         }
         let statement = relay.named_statement().and_then(|id| relay.statements.get(id));
-        let text = statement.and_then(|statement| statement.kept.source.text.as_deref());
-        !text.is_none_or(may_read_insert_id)
+        let source = statement.map(|statement| &statement.kept.source);
+        source.is_some_and(|source| {
+            let text = source.text.as_deref();
+            text.is_some_and(|text| !LooksBack::of(text, source.dialect).may_read_insert_id())
+        })
     }
 
     /// A statement whose preparation tells whether the session has locked tables: then it can use only the names and aliases

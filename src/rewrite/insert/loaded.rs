@@ -6,10 +6,10 @@ use crate::rewrite::plan::stage::{self, Filling, Kind, Stage, text};
 use crate::rewrite::plan::{InsertPlan, NewRows, Protocol};
 use crate::rules::model::TableShape;
 use crate::sql::dialect::SqlMode;
-use crate::sql::last_result::reads_counts;
 use crate::sql::lex::{Lexer, Span, Token};
 use crate::sql::load::{Load, OnDuplicate};
 use crate::sql::name;
+use crate::sql::reads::Reads;
 
 /// After LOAD, to after the statement; whether a `;` ended it.
 pub(in crate::rewrite) fn plan(lexer: &mut Lexer<'_>, context: &Context<'_>) -> Planning<(InsertPlan, bool)> {
@@ -101,7 +101,7 @@ fn check(lexer: &Lexer<'_>, context: &Context<'_>, load: &Load) -> Planning<()> 
             column = context.target.id_column()
         ));
     }
-    if reads_counts(lexer.text()) {
+    if Reads::of(lexer.text(), lexer.dialect()).last_result() {
         return refused(format!(
             "{verb} reads ROW_COUNT(), FOUND_ROWS() or a count of warnings; read the count into a variable first"
         ));

@@ -26,8 +26,16 @@ pub(in crate::rewrite) fn plan(
     if query.all_params > 0 && context.protocol == Protocol::Text {
         return unreadable("a placeholder outside of a prepared statement");
     }
-    if let Some(why) = query.reads_last_result {
-        return refused(why);
+    if query.reads.counts {
+        return refused("the query reads ROW_COUNT() or FOUND_ROWS(); put the number into a variable first");
+    }
+    if query.reads.warnings {
+        return refused(
+            "the query reads @@warning_count or @@error_count; put the number into a variable first",
+        );
+    }
+    if query.counts_rows {
+        return refused("the query has SQL_CALC_FOUND_ROWS; count the rows in a separate statement");
     }
     let hinted = lexer.hint().is_some() && context.dialect.server.kind == ServerKind::MySql;
     let text = query.span.of(lexer.text()).to_ascii_uppercase();

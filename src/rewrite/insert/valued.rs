@@ -8,9 +8,9 @@ use crate::rewrite::plan::stage::{self, Filling, Kind, Stage, text};
 use crate::sql::dialect::SqlMode;
 use crate::sql::insert::body::{AssignsId, Odku};
 use crate::sql::insert::{Body, Columns, Form, Source};
-use crate::sql::last_result::reads_counts;
 use crate::sql::lex::{Lexer, Span, Token, TokenKind};
 use crate::sql::name;
+use crate::sql::reads::Reads;
 use crate::sql::value::IdValue;
 
 /// A statement of which the server evaluates an id first.
@@ -46,7 +46,7 @@ pub(super) fn plan(
         (Form::Values(_), _) => return unreadable("the part after the table's name"),
     };
     evaluated.check_tail()?;
-    if reads_counts(lexer.text()) {
+    if Reads::of(lexer.text(), lexer.dialect()).last_result() {
         return evaluated.refused(
             "the statement reads ROW_COUNT(), FOUND_ROWS() or a count of warnings; read the count into a variable first",
         );

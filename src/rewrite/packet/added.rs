@@ -3,7 +3,7 @@
 
 use super::{Halt, Walk};
 use crate::rewrite::plan::{InsertPlan, UpdatedIds};
-use crate::sql::glance::has_whole_word;
+use crate::sql::look::has_whole_word;
 
 impl Walk<'_> {
     /// It lies between `start` and `end`.

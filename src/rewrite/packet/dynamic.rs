@@ -21,8 +21,8 @@ use crate::rewrite::plan::target::Target;
 use crate::rewrite::plan::{Need, PlanContext, Planned, Protocol, Unreadable};
 use crate::rewrite::splice::{needs_blank, put_fixed};
 use crate::sql::dialect::{ClientCharset, Dialect, SqlMode};
-use crate::sql::glance::may_insert;
 use crate::sql::lex::{Lexer, Span, is_name_byte};
+use crate::sql::look::may_insert;
 use crate::sql::statement::dynamic::{self, Dynamic, Literal, Source, Using};
 use crate::sql::statement::for_statement::ModeSetting;
 

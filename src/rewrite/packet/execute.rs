@@ -11,6 +11,7 @@ use crate::rules::model::Explicit;
 use crate::sql::dialect::{Dialect, SqlMode};
 use crate::sql::lex::{Lexer, Span};
 use crate::sql::name;
+use crate::sql::reads::Reads;
 use crate::sql::statement::dynamic::{self, Using};
 use crate::sql::statement::for_statement::ModeSetting;
 use crate::sql::value::{self, IdValue};
@@ -115,7 +116,7 @@ impl Walk<'_> {
         edits.sort_by_key(|edit| edit.start);
         insert.edits = edits;
         if insert.ids > 0 && !self.dialect.is_mariadb() {
-            self.use_variables(&mut insert, &statement.source)?;
+            self.use_variables(&mut insert, Reads::of(&statement.source, dialect))?;
         }
         self.add(*insert, place.start, using.end)
     }
@@ -217,10 +218,8 @@ impl Walk<'_> {
     }
 
     /// MySQL binds user's variables only: they are set before the packet.
-    fn use_variables(&mut self, insert: &mut InsertPlan, source: &[u8]) -> Result<(), Halt> {
-        let lower = source.to_ascii_lowercase();
-        let reads_last = [&b"row_count"[..], b"found_rows", b"warning_count", b"error_count"];
-        if reads_last.iter().any(|word| memchr::memmem::find(&lower, word).is_some()) {
+    fn use_variables(&mut self, insert: &mut InsertPlan, reads: Reads) -> Result<(), Halt> {
+        if reads.last_result() {
             return refused(insert.target.at(
                 "Rowstamp cannot EXECUTE an INSERT that reads ROW_COUNT(), FOUND_ROWS() or a count of warnings or errors; read the count into a \
                  variable first",

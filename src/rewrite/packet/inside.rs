@@ -3,9 +3,9 @@
 use super::cut::is_end;
 use super::{Halt, Place, Resolved, Walk, refused};
 use crate::rewrite::insert::loaded;
-use crate::sql::glance::may_insert;
 use crate::sql::insert::{Head, Verb};
 use crate::sql::lex::{Lexer, Span, TokenKind};
+use crate::sql::look::may_insert;
 use crate::sql::name::{self, Path};
 use crate::sql::statement::Statement;
 use crate::sql::statement::moves::moves_ids;

@@ -11,7 +11,7 @@ use crate::sql::dialect::Dialect;
 pub struct NamedStatement {
     /// The client's own text.
     pub source: Vec<u8>,
-    pub(in crate::rewrite) dialect: Dialect,
+    pub dialect: Dialect,
     pub(in crate::rewrite) database: Database,
     /// What its literals have, if it `is_staged`.
     pub(in crate::rewrite) collation: String,

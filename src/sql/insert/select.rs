@@ -1,12 +1,12 @@
 //! The query of an INSERT ... SELECT: where it ends, and what follows it.
 //!
-//! Only its outline is read: parentheses, and the few words that read what the statement before
-//! left. Whether it is right is the server's to say, which is asked before anything is sent.
+//! Only its outline is read. Whether it is right is the server's to say, which is asked before anything is sent.
 
 use super::expression::Scope;
 use super::tail::{self, Tail};
 use crate::sql::lex::{Lexer, Odd, Span, Token, TokenKind};
 use crate::sql::name;
+use crate::sql::reads::Reads;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Query {
@@ -14,9 +14,10 @@ pub struct Query {
     pub span: Span,
     /// Its own `?`.
     pub params: u32,
-    /// What in it reads, or leaves behind, what only the statement right before or after it can,
-    /// and the remedy.
-    pub reads_last_result: Option<&'static str>,
+    /// What it reads of the statement before it.
+    pub reads: Reads,
+    /// `SQL_CALC_FOUND_ROWS`: it leaves a count to the statement after it.
+    pub counts_rows: bool,
     pub tail: Tail,
     /// Names in ON DUPLICATE KEY UPDATE that may be the query's: every one that is not qualified by
     /// the table.
@@ -42,16 +43,17 @@ impl Query {
             reader.take(lexer, token)?;
             token = lexer.next()?;
         }
-        let Reader { start, end, reads_last_result, .. } = reader;
+        let Reader { start, end, counts_rows, .. } = reader;
         let params = lexer.params();
         let scope = Scope { column, table };
         let updates_from = token.span.start;
         let Some((tail, semicolon)) = tail::read(lexer, scope, token)? else { return Ok(None) };
         let span = Span { start, end };
+        let reads = Reads::of(span.of(lexer.text()), lexer.dialect());
         let all_params = lexer.params();
         let (bare_names, sources) = (Vec::new(), Vec::new());
         let mut query =
-            Query { span, params, reads_last_result, tail, bare_names, sources, all_params, semicolon };
+            Query { span, params, reads, counts_rows, tail, bare_names, sources, all_params, semicolon };
         if let Some(odku) = tail.odku {
             read_updates(lexer, Span { start: updates_from, end: odku.end }, table, &mut query)?;
         }
@@ -65,15 +67,13 @@ struct Reader {
     /// How many parentheses are open.
     depth: u32,
     before: Option<Token>,
-    /// In the name of a system variable: `@@session.warning_count`.
-    in_variable: bool,
-    reads_last_result: Option<&'static str>,
+    counts_rows: bool,
 }
 
 impl Reader {
     fn new(first: Token) -> Self {
         let at = first.span.start;
-        Reader { start: at, end: at, depth: 0, before: None, in_variable: false, reads_last_result: None }
+        Reader { start: at, end: at, depth: 0, before: None, counts_rows: false }
     }
 
     fn ends_at(&self, lexer: &Lexer<'_>, token: Token) -> Result<bool, Odd> {
@@ -99,49 +99,17 @@ impl Reader {
 
     fn take(&mut self, lexer: &Lexer<'_>, token: Token) -> Result<(), Odd> {
         self.end = token.span.end;
-        let at_sign = |token: Token| token.is_punct(b'@');
         match token.kind {
-            TokenKind::Punct(b'(') => {
-                self.depth += 1;
-                self.call(lexer);
-            }
+            TokenKind::Punct(b'(') => self.depth += 1,
             TokenKind::Punct(b')') => {
                 let closing = Odd { at: token.span.start, what: "a closing parenthesis" };
                 self.depth = self.depth.checked_sub(1).ok_or(closing)?;
             }
-            TokenKind::Word => self.word(lexer, token),
+            TokenKind::Word => self.counts_rows |= lexer.is_word(token, "SQL_CALC_FOUND_ROWS"),
             _ => {}
         }
-        self.in_variable = match token.kind {
-            TokenKind::Word | TokenKind::Punct(b'.') => self.in_variable,
-            _ => at_sign(token) && self.before.is_some_and(at_sign),
-        };
         self.before = Some(token);
         Ok(())
-    }
-
-    /// A parenthesis opens.
-    fn call(&mut self, lexer: &Lexer<'_>) {
-        let Some(name) = self.before.filter(|&token| name::is_name(token)) else { return };
-        let Some(name) = name::decode(lexer.text(), name, lexer.dialect().charset) else { return };
-        if ["ROW_COUNT", "FOUND_ROWS"].iter().any(|function| name.eq_ignore_ascii_case(function)) {
-            self.reads_last_result =
-                Some("the query reads ROW_COUNT() or FOUND_ROWS(); put the number into a variable first");
-        }
-    }
-
-    fn word(&mut self, lexer: &Lexer<'_>, token: Token) {
-        let is = |words: &[&str]| lexer.is_any_word(token, words);
-        if self.in_variable {
-            if is(&["WARNING_COUNT", "ERROR_COUNT"]) {
-                self.reads_last_result = Some(
-                    "the query reads @@warning_count or @@error_count; put the number into a variable first",
-                );
-            }
-        } else if is(&["SQL_CALC_FOUND_ROWS"]) {
-            self.reads_last_result =
-                Some("the query has SQL_CALC_FOUND_ROWS; count the rows in a separate statement");
-        }
     }
 }
 

@@ -9,7 +9,7 @@ use crate::proxy::relay::Arrived;
 use crate::proxy::ruled::progress::Progress;
 use crate::proxy::session::{Going, Question, Session, Stop};
 use crate::rewrite::plan::target::Target;
-use crate::sql::last_result::shows_warnings;
+use crate::sql::look::shows_warnings;
 
 const SHOW: &[u8] = b"SHOW WARNINGS";
 
@@ -48,7 +48,9 @@ impl Session {
 
     async fn shown_warnings(&mut self, payload: &[u8]) -> Result<Vec<Vec<u8>>, Stop> {
         let at = text_at(payload, self.relay.has_attributes()).map_err(|_| lost())?;
-        let shown = payload.get(at..).and_then(shows_warnings).ok_or_else(lost)?;
+        let dialect = self.relay.session.dialect();
+        let text = payload.get(at..).unwrap_or_default();
+        let shown = shows_warnings(text, dialect).ok_or_else(lost)?;
         let is_stored = self.relay.session.warned.as_ref().is_some_and(|warned| warned.is_stored);
         let storing = if is_stored { self.ask_table().await? } else { None };
         let warned = self.relay.session.warned.as_ref().ok_or_else(lost)?;

@@ -32,20 +32,21 @@ fn where_the_query_ends() {
 }
 
 #[test]
-fn what_reads_the_last_result() {
-    for text in [
-        "select sql_calc_found_rows a from s",
-        "select row_count()",
-        "select `found_rows` ()",
-        "select a from s where @@warning_count = 0",
-        "select @@session.error_count",
+fn a_query_reads_or_leaves_what_only_its_neighbours_can() {
+    for (text, expect) in [
+        ("select sql_calc_found_rows a from s", "leaves"),
+        ("select row_count()", "counts"),
+        ("select `found_rows` ()", "counts"),
+        ("select a from s where @@warning_count = 0", "warnings"),
+        ("select @@session.error_count", "warnings"),
+        ("select s.warning_count, @warning_count from s", ""),
+        ("select row_count from s limit 2 rows examined 7", ""),
+        ("select 'error_count' from s where prepared_at > 0", ""),
     ] {
-        assert!(read(text).reads_last_result.is_some(), "{text}");
-    }
-    for text in
-        ["select s.warning_count, @warning_count from s", "select row_count from s limit 2 rows examined 7"]
-    {
-        assert!(read(text).reads_last_result.is_none(), "{text}");
+        let Query { reads, counts_rows, .. } = read(text);
+        let found = [(reads.counts, "counts"), (reads.warnings, "warnings"), (counts_rows, "leaves")];
+        let found: Vec<_> = found.iter().filter(|(is, _)| *is).map(|(_, word)| *word).collect();
+        assert_eq!(found.join(" "), expect, "{text}");
     }
 }
 
