@@ -3,6 +3,7 @@
 
 use super::{Halt, Walk};
 use crate::rewrite::plan::{InsertPlan, UpdatedIds};
+use crate::sql::lex::TokenKind;
 use crate::sql::look::has_whole_word;
 
 impl Walk<'_> {
@@ -22,11 +23,27 @@ impl Walk<'_> {
     /// `LAST_INSERT_ID()` is not known yet. It may where its text names the function or its
     /// variable, or runs what may do so.
     pub(super) fn reads_owed_id(&self, end: u32) -> bool {
+        const READERS: [&str; 4] = ["last_insert_id", "identity", "call", "execute"];
         let Some(from) = self.owes_from else { return false };
         let between = self.text.get(from as usize..end as usize).unwrap_or_default();
-        [&b"last_insert_id"[..], b"identity", b"call", b"execute"]
-            .iter()
-            .any(|word| has_whole_word(between, word))
+        if !READERS.iter().any(|word| has_whole_word(between, word.as_bytes())) {
+            return false;
+        }
+        // In a comment they read nothing.
+        let is_read_so =
+            !(self.effects.opaque || self.effects.sql_mode.is_some() || self.effects.charset.is_some());
+        let Some(mut rest) = self.rest(from).filter(|_| is_read_so) else { return true };
+        loop {
+            let Ok(token) = rest.next() else { return true };
+            if token.kind == TokenKind::End || token.span.start >= end {
+                return false;
+            }
+            if matches!(token.kind, TokenKind::Word | TokenKind::QuotedName)
+                && READERS.iter().any(|word| has_whole_word(token.span.of(self.text), word.as_bytes()))
+            {
+                return true;
+            }
+        }
     }
 
     /// Notes whether the packet's next statements may read the id of this one, which lies between

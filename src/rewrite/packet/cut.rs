@@ -5,6 +5,7 @@ use super::{Halt, Walk};
 use crate::rewrite::plan::Planned;
 use crate::rewrite::plan::refusal::Refusal;
 use crate::sql::lex::{Lexer, Span, TokenKind};
+use crate::sql::look::is_stripped;
 
 /// Said of one that comes after another in what is not a packet.
 pub(super) const AFTER_OPAQUE: &str = "this statement follows, in the same packet, a statement that can change the table, the database, \
@@ -31,13 +32,24 @@ impl Walk<'_> {
     /// The present statement, which ends at `end`, is the only one of its packet.
     pub(super) fn alone(&self, end: u32) -> Result<(), Halt> {
         match self.start {
-            0 if !self.several || self.rest(end).is_some_and(|mut rest| is_end(&mut rest)) => Ok(()),
+            0 if !self.several || self.is_last(end) => Ok(()),
             0 => Err(Box::new(Planned::Cut(self.after_semicolon(end)))),
             start => Err(Box::new(Planned::Cut(start as usize))),
         }
     }
 
-    fn rest(&self, start: u32) -> Option<Lexer<'_>> {
+    /// True if the server finds no other statement after one that ends at `end`, before or after its semicolon.
+    fn is_last(&self, end: u32) -> bool {
+        let (before, after) = self.text.split_at_checked(end as usize).unwrap_or_default();
+        is_stripped(after)
+            || !before.ends_with(b";")
+                && self
+                    .rest(end)
+                    .is_some_and(|rest| rest.peek().is_ok_and(|next| next.kind == TokenKind::End))
+    }
+
+    /// The packet from here on.
+    pub(super) fn rest(&self, start: u32) -> Option<Lexer<'_>> {
         let rest = Span { start, end: u32::try_from(self.text.len()).unwrap_or(u32::MAX) };
         Some(Lexer::new(self.text, self.dialect)?.over(rest))
     }
