@@ -47,8 +47,6 @@ pub(crate) struct Case {
     /// `% unsupported[prepared,mysql9] why`: refused so far in those combinations.
     pub(crate) unsupported: Vec<Refusal>,
     pub(crate) statements: Vec<Statement>,
-    /// Comments are around its statements.
-    pub(crate) is_commented: bool,
 }
 
 /// `% flags ...`
@@ -113,7 +111,6 @@ impl Case {
 
     /// Puts comments before and after each statement.
     pub(crate) fn comment(&mut self) {
-        self.is_commented = true;
         for (nth, statement) in self.statements.iter_mut().enumerate() {
             if !statement.sql.starts_with(b"!") {
                 statement.sql = commented(&statement.sql, nth);

@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::io;
 
 use crate::differential::case::{Case, Flag, Statement, commented};
+use crate::differential::comments;
 use crate::differential::interpolate::interpolate;
 use crate::differential::rename::Renamer;
 use crate::support::raw::{
@@ -331,16 +332,17 @@ impl Run<'_> {
             return Ok(());
         }
         if with_warnings {
-            let warnings = self.session.query(self.looking("SHOW WARNINGS"))?;
+            let warnings = self.session.query(Self::looking("SHOW WARNINGS"))?;
             self.fact("warnings", &warnings.first().map(show).unwrap_or_default());
         }
-        let last = self.session.query(self.looking("SELECT LAST_INSERT_ID()"))?;
+        let last = self.session.query(Self::looking("SELECT LAST_INSERT_ID()"))?;
         self.fact("last_insert_id", &last.first().map(show).unwrap_or_default());
         Ok(())
     }
 
-    fn looking(&self, sql: &str) -> Vec<u8> {
-        if self.case.is_commented { commented(sql.as_bytes(), 0) } else { sql.into() }
+    /// Puts comments around a question of the judge's own if the statements of the cases have them.
+    fn looking(sql: &str) -> Vec<u8> {
+        if comments() { commented(sql.as_bytes(), 0) } else { sql.into() }
     }
 
     fn look_at_tables(&mut self) -> io::Result<()> {

@@ -9,7 +9,7 @@ use crate::sql::dialect::Dialect;
 const ANY: Dialect = Dialect::MARIADB;
 
 #[test]
-fn an_empty_text_is_told_from_a_statement() {
+fn comments_alone_are_no_statement() {
     for (text, expect) in [
         ("# prepare\n\t-- execute immediate @a\n--\n\n", true),
         ("", true),
@@ -154,7 +154,7 @@ fn warnings_are_shown_by_kind_and_limit() {
 }
 
 #[test]
-fn the_end_of_a_transaction_is_told() {
+fn the_first_word_may_end_a_transaction() {
     for (text, expect) in [
         ("COMMIT", true),
         ("/* app */ rollback", true),
@@ -228,8 +228,8 @@ fn a_statement_looks_back_by_what_it_runs() {
     }
 }
 
-/// All that is told of a text.
-fn told(text: &[u8], dialect: Dialect) -> String {
+/// Every answer about a text.
+fn answers(text: &[u8], dialect: Dialect) -> String {
     let words = ["CALL", "SET", "DO", "LOCK", "CREATE", "BINLOG", "INSERT", "UPDATE"];
     let first = words.iter().find(|word| begins_with(text, dialect, &[word]));
     format!(
@@ -275,9 +275,9 @@ fn comment() -> impl Strategy<Value = &'static str> {
 }
 
 proptest! {
-    /// Comments before, within and after a statement change nothing that is told of it.
+    /// Comments before, within and after a statement change no answer about it.
     #[test]
-    fn a_comment_tells_nothing(
+    fn a_comment_changes_no_answer(
         statement in statement(),
         comments in prop::collection::vec((0usize..10, comment()), 1..4),
         is_mysql in any::<bool>(),
@@ -292,7 +292,7 @@ proptest! {
             words.insert(at.min(words.len()), comment);
         }
         let text = words.join(" ");
-        prop_assert_eq!(told(text.as_bytes(), dialect), told(statement.as_bytes(), dialect), "{}", text);
+        prop_assert_eq!(answers(text.as_bytes(), dialect), answers(statement.as_bytes(), dialect), "{}", text);
         prop_assert!(past_comments(text.as_bytes(), dialect).starts_with(statement.split(' ').next().unwrap().as_bytes()));
     }
 }
