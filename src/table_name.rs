@@ -73,6 +73,11 @@ impl NameCase {
         }
     }
 
+    /// Whether the name is that of this table.
+    pub fn is_same(self, name: &TableName, schema: &str, table: &str) -> bool {
+        self.folded(&name.schema) == self.folded(schema) && self.folded(&name.table) == self.folded(table)
+    }
+
     /// As [`NameCase::folded`], of both names.
     pub fn fold<'a>(self, schema: &'a str, table: &'a str) -> FoldedName<'a> {
         FoldedName { schema: self.folded(schema), table: self.folded(table) }

@@ -19,29 +19,28 @@ pub(super) mod unconcerned;
 mod upstream;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Instant;
 
 use crate::ids::range::block::IdBlock;
 use crate::mysql::attributes;
-use crate::mysql::capabilities::Capabilities;
 use crate::mysql::command::{Command, Reply};
 use crate::mysql::error::Refusal;
 use crate::mysql::ok::status;
 use crate::mysql::packet::{HEADER_BYTES, packets_of, payload_of, put_packets};
 use crate::mysql::reader::Malformed;
 use crate::mysql::response::{Follower, Forms, PrepareOk};
+use crate::proxy::known::Known;
 use crate::proxy::known::answered::Answered;
 use crate::proxy::known::drawn::Drawn;
 use crate::proxy::known::inserts::{InsertReply, SmallestId};
-use crate::proxy::known::rights::Rights;
-use crate::proxy::known::session_state::SessionState;
-use crate::proxy::known::statements::Statements;
 use crate::proxy::relay::again::Again;
 use crate::proxy::relay::lane::Lane;
 use crate::proxy::relay::outstanding::{Forward, Note, Numbers, Outstanding, Own, Purpose, Queue};
 use crate::proxy::relay::parts::Parts;
 use crate::rewrite::plan::Plan;
-use crate::sessions::{Count, Here};
+use crate::sessions::Count;
+use crate::tables::InForce;
 
 /// The longest packet that steers a response (OK with session state, ERR, LOCAL INFILE request):
 /// far above what servers send.
@@ -62,11 +61,9 @@ pub(super) struct Relay {
     pub(super) up_state: UpState,
     pub(super) down_state: DownState,
     pub(super) outstanding: Queue,
-    pub(super) session: SessionState,
-    pub(super) statements: Statements,
-    pub(super) rights: Rights,
-    /// As negotiated with the backend.
-    pub(super) capabilities: Capabilities,
+    pub(super) known: Known,
+    /// The rules that are active.
+    pub(super) tables: Arc<InForce>,
     pub(super) forms: Forms,
     /// Which sides speak in frames.
     pub(super) framed: Framed,
@@ -98,8 +95,6 @@ pub(super) struct Relay {
     pub(super) again: Again,
     /// Its end was read while its lane was held: after what is in the window nothing comes.
     pub(super) client_has_ended: bool,
-    /// Its place among all sessions, and what is counted of it.
-    pub(super) here: Here,
 }
 
 /// Where the client's lane stands.
@@ -257,7 +252,7 @@ impl Relay {
     /// [`Relay::send_own`] for a COM_QUERY.
     pub(super) fn query_own(&mut self, purpose: Purpose, sql: impl AsRef<[u8]>) {
         let mut payload = vec![Command::Query as u8];
-        if self.has_attributes() {
+        if self.known.has_attributes() {
             payload.extend_from_slice(&attributes::NONE);
         }
         payload.extend_from_slice(sql.as_ref());
@@ -285,7 +280,7 @@ impl Relay {
 
     /// Notes that the backend owes the response of a client's command.
     pub(super) fn owe(&mut self, reply: Reply, may_change_session: bool, nr_shift: u8, note: Note) {
-        self.session.forget_failure();
+        self.known.session.forget_failure();
         let drawn = self.drawn.take();
         let has_drawn = drawn.is_some();
         let limits = note.inserts().iter().filter_map(InsertReply::send_by);
@@ -293,15 +288,15 @@ impl Relay {
             self.up.send_by(limit);
         }
         if let Some(drawn) = &drawn {
-            self.session.drawn.note(drawn);
+            self.known.session.drawn.note(drawn);
         }
         let prepares = drawn.and_then(|drawn| drawn.prepares);
         if reply == Reply::Prepare {
-            self.statements.prepare_drawing(prepares.clone());
+            self.known.statements.prepare_drawing(prepares.clone());
         }
         if matches!(reply, Reply::Query | Reply::Prepare) {
             let is_new = self.count_statement();
-            self.here.count(Count::Rewritten, u64::from(is_new && (note.has_inserts() || has_drawn)));
+            self.known.here.count(Count::Rewritten, u64::from(is_new && (note.has_inserts() || has_drawn)));
         }
         let follower = Follower::new(reply, self.forms);
         self.owes_last = follower.is_some();
@@ -310,7 +305,7 @@ impl Relay {
             let sees_tracking =
                 reply == Reply::Prepare && std::mem::take(&mut self.prepares_what_sees_tracking);
             let (arrived, sent) = self.times();
-            self.here.changes_at(sent);
+            self.known.here.changes_at(sent);
             let forward = Forward {
                 arrived,
                 sent,
@@ -360,11 +355,6 @@ impl Relay {
         }
     }
 
-    /// Whether queries carry attributes before their texts.
-    pub(super) fn has_attributes(&self) -> bool {
-        self.capabilities.contains(Capabilities::QUERY_ATTRIBUTES)
-    }
-
     /// Sends a plan's text in place of the client's, whose attributes stay, as
     /// [`Relay::send_instead`] does. `None`, and nothing done, where the ranges are not the plan's.
     pub(super) fn send_spliced(
@@ -396,10 +386,6 @@ impl Relay {
         nr_shift(arrived.packets, ready.packets)
     }
 
-    pub(super) fn found_rows(&self) -> bool {
-        self.capabilities.contains(Capabilities::FOUND_ROWS)
-    }
-
     /// Sends `payload` for a command of the client's that is no longer in the window, after what is
     /// to be sent already. Returns what [`Relay::send_instead`] does.
     pub(super) fn send_later(&mut self, payload: &[u8], client_packets: usize) -> u8 {
@@ -410,7 +396,7 @@ impl Relay {
     /// Answers in place of the backend, in its turn. `packets` is how many packets the client's
     /// command took.
     pub(super) fn answer(&mut self, refusal: &Refusal, packets: usize) {
-        self.session.forget_failure();
+        self.known.session.forget_failure();
         self.count_refused(refusal);
         self.part_failed();
         self.outstanding.push(Outstanding::Answer(err_packet(refusal, packets)));
@@ -419,7 +405,7 @@ impl Relay {
     /// Unless it is sent again: the client has sent it once.
     fn count_statement(&mut self) -> bool {
         let is_new = self.again.is_new();
-        self.here.count(Count::Statements, u64::from(is_new));
+        self.known.here.count(Count::Statements, u64::from(is_new));
         is_new
     }
 
@@ -433,12 +419,12 @@ impl Relay {
             Refusal::UnknownStatement(_) => Count::UnknownStatement,
             _ => Count::Malformed,
         };
-        self.here.count(why, 1);
+        self.known.here.count(why, 1);
     }
 
     /// [`Relay::answer`] with the server's error, of an earlier command of ours.
     pub(super) fn answer_with(&mut self, payload: &[u8], packets: usize) {
-        self.session.forget_failure();
+        self.known.session.forget_failure();
         self.count_statement();
         self.part_failed();
         let mut packet = Vec::new();
@@ -466,7 +452,7 @@ impl Relay {
             && self.up.window().is_empty()
             && self.up.is_clear()
             && self.down.is_clear()
-            && !self.session.has_status(status::IN_TRANS)
+            && !self.known.session.has_status(status::IN_TRANS)
     }
 }
 

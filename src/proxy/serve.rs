@@ -53,7 +53,7 @@ pub async fn serve(logged_in: LoggedIn, shared: Shared, here: Here) -> Result<En
         };
         session.client.begin_answer();
         let streams = (session.client, session.server);
-        let forms = (session.relay.capabilities, session.relay.strips_tracking);
+        let forms = (session.relay.known.capabilities, session.relay.strips_tracking);
         let (identity, context) = (&mut session.identity, &session.shared.login);
         let answered = change_user::run(streams, payload, identity, forms, &session.seat, context).await?;
         (session.client, session.server) = (answered.client, answered.server);
@@ -87,10 +87,10 @@ impl Session {
             if let Some(seat) = changed.seat {
                 self.seat = seat;
             }
-            self.relay.rights.changes(&changed.user);
-            self.relay.here.changes(&changed.user, &changed.database);
-            self.relay.session.starts_in(&changed.database);
-            self.relay.session.status = changed.status;
+            self.relay.known.rights.changes(&changed.user);
+            self.relay.known.here.changes(&changed.user, &changed.database);
+            self.relay.known.session.starts_in(&changed.database);
+            self.relay.known.session.status = changed.status;
         }
         self.relay.up = Lane::holding(client_buffered);
     }

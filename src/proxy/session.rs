@@ -18,6 +18,7 @@ use crate::proxy::connect::change_user;
 use crate::proxy::connect::login::{LoggedIn, LoginContext, LoginError};
 use crate::proxy::connect::seats::Seat;
 use crate::proxy::connect::stream::Stream;
+use crate::proxy::known::Known;
 use crate::proxy::known::need::Supplied;
 use crate::proxy::known::rights::{Allowed, Rights};
 use crate::proxy::known::session_state::SessionState;
@@ -113,8 +114,6 @@ pub(super) struct Session {
     pub(super) server: Stream,
     watchdog: Watchdog,
     drain: Drain,
-    /// What was found out for the client's present command.
-    pub(super) supplied: Supplied,
     /// For the authentication of a COM_CHANGE_USER.
     pub(super) identity: change_user::Identity,
     /// Among the user's connections.
@@ -168,22 +167,28 @@ impl Session {
             version: u32::from(major) * 10_000 + u32::from(minor) * 100 + u32::from(patch),
         };
         let multi_statements = has(Capabilities::MULTI_STATEMENTS);
-        let relay = Relay {
-            up: Lane::holding(&login.client_buffered),
-            down: Lane::default(),
-            up_state: UpState::Boundary,
-            down_state: DownState::Boundary,
-            outstanding: Queue::default(),
+        let known = Known {
             session: SessionState::new(
-                shared.tables.clone(),
                 server,
+                shared.tables.name_case(),
                 multi_statements,
                 login.status,
                 login.database.as_deref(),
             ),
             statements: Statements::default(),
             rights: Rights::new((login.user, login.forwarded_address), shared.allowed.clone()),
+            supplied: Supplied::default(),
             capabilities: login.capabilities,
+            here,
+        };
+        let relay = Relay {
+            up: Lane::holding(&login.client_buffered),
+            down: Lane::default(),
+            up_state: UpState::Boundary,
+            down_state: DownState::Boundary,
+            outstanding: Queue::default(),
+            known,
+            tables: shared.tables.clone(),
             forms,
             framed: Framed { client: login.client.is_compressed(), backend: login.server.is_compressed() },
             command_packets: 1,
@@ -200,7 +205,6 @@ impl Session {
             may_have_locked: false,
             again: Again::default(),
             client_has_ended: false,
-            here,
         };
         let identity =
             change_user::Identity { nonce: login.nonce, sides: login.sides, address: login.address };
@@ -210,8 +214,6 @@ impl Session {
             server: login.server,
             watchdog: Watchdog::new(limits.idle_timeout, limits.write_timeout),
             drain: Drain::new(&shared.draining),
-            supplied: Supplied::default(),
-
             relay,
             shared,
             identity,

@@ -285,10 +285,8 @@ impl InForce {
         self.backend.schema.as_ref()
     }
 
-    /// Whether two names are one to the backend.
-    pub(crate) fn is_same_name(&self, a: &str, b: &str) -> bool {
-        let case = self.backend.case;
-        case.folded(a) == case.folded(b)
+    pub(crate) fn name_case(&self) -> NameCase {
+        self.backend.case
     }
 
     /// How much DDL sessions have sent.

@@ -18,3 +18,41 @@ pub(super) mod statements;
 pub(super) mod temporary;
 pub(super) mod tracking;
 pub(super) mod warned;
+
+use self::need::Supplied;
+use self::rights::Rights;
+use self::session_state::SessionState;
+use self::statements::Statements;
+use crate::mysql::capabilities::Capabilities;
+use crate::sessions::Here;
+
+/// All that one session knows.
+pub(super) struct Known {
+    pub(super) session: SessionState,
+    pub(super) statements: Statements,
+    pub(super) rights: Rights,
+    /// What was found out for the client's present command.
+    pub(super) supplied: Supplied,
+    /// As negotiated with the backend.
+    pub(super) capabilities: Capabilities,
+    /// Its place among all sessions, and what is counted of it.
+    pub(super) here: Here,
+}
+
+impl Known {
+    /// Whether queries carry attributes before their texts.
+    pub(super) fn has_attributes(&self) -> bool {
+        self.capabilities.contains(Capabilities::QUERY_ATTRIBUTES)
+    }
+
+    pub(super) fn found_rows(&self) -> bool {
+        self.capabilities.contains(Capabilities::FOUND_ROWS)
+    }
+
+    /// The command is decided: what was found out for it serves no other.
+    pub(super) fn forget_supplied(&mut self) {
+        self.supplied = Supplied::default();
+        self.rights.forget_answers();
+        self.session.sql_prepared.forget_answers();
+    }
+}

@@ -16,17 +16,16 @@ use crate::proxy::known::moves::{DefaultDatabase, UnseenMoves};
 use crate::proxy::known::owed_insert_id::OwedInsertId;
 use crate::proxy::known::prepared_unseen::PreparedUnseen;
 use crate::proxy::known::sql_prepared::SqlPrepared;
-use crate::proxy::known::temporary::{Masked, TemporaryTables};
+use crate::proxy::known::temporary::TemporaryTables;
 use crate::proxy::known::tracking::{Own, Settings};
 use crate::proxy::known::warned::Warned;
 use crate::rewrite::plan::effects::Effects;
 use crate::rules::mentions::{DefaultSchema, Mention, letters_of_ascii};
 use crate::sql::dialect::{ClientCharset, Dialect, Server, ServerKind, SqlMode};
-use crate::tables::InForce;
+use crate::table_name::NameCase;
 use crate::text_query::unhex;
 
 pub(in crate::proxy) struct SessionState {
-    pub(in crate::proxy) tables: Arc<InForce>,
     server: Server,
     knowledge: Knowledge,
     /// The client's own tracking, while the server tracks for the proxy too.
@@ -117,14 +116,13 @@ pub(in crate::proxy) struct State {
 impl SessionState {
     /// `database`: as the client named it when it logged in.
     pub(in crate::proxy) fn new(
-        tables: Arc<InForce>,
         server: Server,
+        case: NameCase,
         multi_statements: bool,
         status: u16,
         database: Option<&[u8]>,
     ) -> Self {
         SessionState {
-            tables,
             server,
             knowledge: Knowledge::Untouched,
             own_tracking: None,
@@ -132,7 +130,7 @@ impl SessionState {
             default: DefaultDatabase::at_login(database),
             moved_from: DefaultDatabase::Unknown,
             moves_unseen: UnseenMoves::default(),
-            temporary: TemporaryTables::default(),
+            temporary: TemporaryTables::new(case),
             sql_prepared: SqlPrepared::default(),
             prepared_unseen: PreparedUnseen::default(),
             rehearsed_prepared: SqlPrepared::default(),
@@ -292,11 +290,11 @@ impl SessionState {
 
     /// The session is as after a login: nothing is known, nothing is tracked, no id is owed.
     pub(in crate::proxy) fn forget(&mut self) {
-        let (tables, status) = (self.tables.clone(), self.status & !status::IN_TRANS);
+        let (case, status) = (self.temporary.case(), self.status & !status::IN_TRANS);
         *self = SessionState {
             mentioned: self.mentioned,
             default: DefaultDatabase::Unknown,
-            ..SessionState::new(tables, self.server, self.multi_statements, status, None)
+            ..SessionState::new(self.server, case, self.multi_statements, status, None)
         };
     }
 
@@ -459,9 +457,6 @@ impl SessionState {
             let from = std::mem::replace(&mut self.moved_from, DefaultDatabase::Unknown);
             self.default = if succeeded { DefaultDatabase::Is(effects.schema.clone()) } else { from };
         }
-        if effects.ddl {
-            self.tables.forget_shapes();
-        }
         if effects.tracking {
             self.knowledge = Knowledge::Forgotten;
         }
@@ -471,19 +466,7 @@ impl SessionState {
         if effects.routine {
             self.doubt_state();
         }
-        let tables = &self.tables;
-        self.temporary.take_effects(effects, succeeded, answered, |a, b| tables.is_same_name(a, b));
-    }
-
-    /// Whether a temporary table of this session masks the name.
-    pub(in crate::proxy) fn masked(&self, schema: &str, table: &str) -> Masked {
-        self.temporary.masked(schema, table, |a, b| self.tables.is_same_name(a, b))
-    }
-
-    /// What the server has said to [`crate::proxy::known::temporary::question`].
-    pub(in crate::proxy) fn take_temporary(&mut self, schema: &str, table: &str, masked: Masked) {
-        let tables = &self.tables;
-        self.temporary.note(schema, table, masked, |a, b| tables.is_same_name(a, b));
+        self.temporary.take_effects(effects, succeeded, answered);
     }
 
     pub(in crate::proxy) fn owe_insert_id(&mut self, id: Option<u64>) {

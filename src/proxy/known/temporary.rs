@@ -7,7 +7,7 @@
 
 use crate::rewrite::plan::effects::{Effects, Temporary};
 use crate::sql::name::quoted;
-use crate::table_name::TableName;
+use crate::table_name::{NameCase, TableName};
 
 /// Whether a temporary table masked a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,38 +18,36 @@ pub(in crate::proxy) enum Masked {
     Unsure,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(in crate::proxy) struct TemporaryTables {
+    /// How the server compares them.
+    case: NameCase,
     names: Vec<(TableName, Masked)>,
     /// Any other name may be masked too.
     others_unsure: bool,
 }
 
 impl TemporaryTables {
-    /// `is_same`: whether two names are one to the backend.
-    pub(in crate::proxy) fn masked(
-        &self,
-        schema: &str,
-        table: &str,
-        is_same: impl Fn(&str, &str) -> bool,
-    ) -> Masked {
-        let known =
-            self.names.iter().find(|(name, _)| is_same(&name.schema, schema) && is_same(&name.table, table));
-        match known {
+    pub(in crate::proxy) fn new(case: NameCase) -> Self {
+        TemporaryTables { case, names: Vec::new(), others_unsure: false }
+    }
+
+    pub(in crate::proxy) fn case(&self) -> NameCase {
+        self.case
+    }
+
+    /// Whether a temporary table of this session masks the name.
+    pub(in crate::proxy) fn masked(&self, schema: &str, table: &str) -> Masked {
+        match self.names.iter().find(|(name, _)| self.case.is_same(name, schema, table)) {
             Some((_, masked)) => *masked,
             None if self.others_unsure => Masked::Unsure,
             None => Masked::No,
         }
     }
 
-    pub(in crate::proxy) fn note(
-        &mut self,
-        schema: &str,
-        table: &str,
-        masked: Masked,
-        is_same: impl Fn(&str, &str) -> bool,
-    ) {
-        self.names.retain(|(name, _)| !(is_same(&name.schema, schema) && is_same(&name.table, table)));
+    pub(in crate::proxy) fn note(&mut self, schema: &str, table: &str, masked: Masked) {
+        let case = self.case;
+        self.names.retain(|(name, _)| !case.is_same(name, schema, table));
         if masked != Masked::No || self.others_unsure {
             self.names.push((TableName::new(schema, table), masked));
         }
@@ -72,32 +70,26 @@ impl TemporaryTables {
 
     /// `answered`: so many statements of the packet have been, and all of them where it
     /// `succeeded`.
-    pub(in crate::proxy) fn take_effects(
-        &mut self,
-        effects: &Effects,
-        succeeded: bool,
-        answered: usize,
-        is_same: impl Fn(&str, &str) -> bool + Copy,
-    ) {
+    pub(in crate::proxy) fn take_effects(&mut self, effects: &Effects, succeeded: bool, answered: usize) {
         if effects.opaque {
             self.perhaps_gone();
         }
         for (statement, change) in &effects.temporary {
             // After one that answers several times or not at all it is not known which failed.
             let ran = succeeded || !effects.opaque && *statement < answered;
-            let masked = |name: &TableName| self.masked(&name.schema, &name.table, is_same);
+            let masked = |name: &TableName| self.masked(&name.schema, &name.table);
             match change {
                 Temporary::Created(name) => {
                     let to = if ran { Masked::Yes } else { Masked::Unsure };
-                    self.note(&name.schema, &name.table, to, is_same);
+                    self.note(&name.schema, &name.table, to);
                 }
                 Temporary::Gone(name) if masked(name) != Masked::No => {
                     let to = if ran { Masked::No } else { Masked::Unsure };
-                    self.note(&name.schema, &name.table, to, is_same);
+                    self.note(&name.schema, &name.table, to);
                 }
                 Temporary::Renamed { from, to } if masked(from) != Masked::No || masked(to) != Masked::No => {
                     for name in [from, to] {
-                        self.note(&name.schema, &name.table, Masked::Unsure, is_same);
+                        self.note(&name.schema, &name.table, Masked::Unsure);
                     }
                 }
                 Temporary::Gone(_) | Temporary::Renamed { .. } => {}
@@ -129,7 +121,7 @@ pub(in crate::proxy) fn answer(row: Option<&[u8]>) -> Masked {
 mod tests {
     use super::{Masked, TemporaryTables, answer};
     use crate::rewrite::plan::effects::{Effects, Temporary};
-    use crate::table_name::TableName;
+    use crate::table_name::{NameCase, TableName};
 
     fn created(statement: usize, table: &str) -> (usize, Temporary) {
         (statement, Temporary::Created(TableName::new("s", table)))
@@ -137,29 +129,29 @@ mod tests {
 
     #[track_caller]
     fn check(tables: &TemporaryTables, table: &str, expect: Masked) {
-        assert_eq!(tables.masked("s", table, |a, b| a == b), expect, "{table}");
+        assert_eq!(tables.masked("s", table), expect, "{table}");
     }
 
     #[test]
     fn a_packet_that_fails_half_way() {
-        let mut tables = TemporaryTables::default();
+        let mut tables = TemporaryTables::new(NameCase::Sensitive);
         let effects = Effects { temporary: vec![created(0, "a"), created(2, "b")], ..Effects::default() };
-        tables.take_effects(&effects, false, 1, |a, b| a == b);
+        tables.take_effects(&effects, false, 1);
         check(&tables, "a", Masked::Yes);
         check(&tables, "b", Masked::Unsure);
         check(&tables, "c", Masked::No);
         let effects = Effects { opaque: true, temporary: vec![created(1, "c")], ..Effects::default() };
-        tables.take_effects(&effects, false, 5, |a, b| a == b);
+        tables.take_effects(&effects, false, 5);
         check(&tables, "a", Masked::Unsure);
         check(&tables, "c", Masked::Unsure);
     }
 
     #[test]
     fn what_is_not_seen_is_asked_once() {
-        let mut tables = TemporaryTables::default();
+        let mut tables = TemporaryTables::new(NameCase::Sensitive);
         tables.unsure();
         check(&tables, "a", Masked::Unsure);
-        tables.note("s", "a", Masked::No, |a, b| a == b);
+        tables.note("s", "a", Masked::No);
         check(&tables, "a", Masked::No);
         check(&tables, "b", Masked::Unsure);
     }

@@ -236,8 +236,8 @@ impl Relay {
         };
         if !is_ok {
             if control == Control::Eof && eof_reports_state(payload) {
-                self.session.doubt();
-                if self.session.hides_state_bit() {
+                self.known.session.doubt();
+                if self.known.session.hides_state_bit() {
                     return Ok(Verdict::Replace(without_state_bit(payload)));
                 }
             }
@@ -249,7 +249,7 @@ impl Relay {
             let told = target.and_then(|target| with_remedy(payload, target));
             return Ok(told.map_or(Verdict::Pass, Verdict::Replace));
         }
-        let Ok(ok) = OkPacket::parse(payload, self.capabilities) else {
+        let Ok(ok) = OkPacket::parse(payload, self.known.capabilities) else {
             // COM_STATISTICS answers with a bare string, which may look like anything.
             let is_free_text = control == Control::Any;
             return if is_free_text {
@@ -271,10 +271,10 @@ impl Relay {
             _ => None,
         };
         if control == Control::Any {
-            self.session.status = ok.status;
+            self.known.session.status = ok.status;
         }
         let explained = self.outstanding.forward().is_some_and(|entry| entry.explains_report());
-        self.session.take_changes(&ok, explained, self.outstanding.is_at_last());
+        self.known.session.take_changes(&ok, explained, self.outstanding.is_at_last());
         let reply = self.outstanding.insert_reply().filter(|_| control == Control::Ok);
         let more_warnings = reply.as_ref().map_or(0, |reply| reply.more_warnings());
         let filled = reply.and_then(|reply| reply.filled());
@@ -283,7 +283,8 @@ impl Relay {
         let told_id = if is_load { Some(0) } else { insert_id };
         let is_changed =
             told_id.is_some_and(|id| id != ok.insert_id) || more_warnings != 0 || filled.is_some();
-        let report = if self.strips_tracking { StateReport::Nothing } else { self.session.state_report() };
+        let report =
+            if self.strips_tracking { StateReport::Nothing } else { self.known.session.state_report() };
         let replaced = (is_changed || ok.has_state())
             .then(|| ok.patched(Patch { insert_id: told_id, more_warnings, filled, report }))
             .filter(|patched| patched != payload);
@@ -302,10 +303,10 @@ impl Relay {
                 // owed.
                 let is_set = reply.sets_insert_id();
                 if owed.is_some() || is_set {
-                    self.session.owe_insert_id(owed);
+                    self.known.session.owe_insert_id(owed);
                 }
             }
-            None if ok.insert_id != 0 => self.session.saw_insert_id(ok.insert_id),
+            None if ok.insert_id != 0 => self.known.session.saw_insert_id(ok.insert_id),
             None => {}
         }
     }
@@ -319,13 +320,13 @@ impl Relay {
         match reply.settle_rows() {
             Settled::Leave | Settled::AskSession => {
                 if reply.sets_insert_id() {
-                    self.session.owe_insert_id(None);
+                    self.known.session.owe_insert_id(None);
                 }
             }
             // As if one row had been inserted.
             Settled::Patch { insert_id } => {
                 let owed = reply.owed_insert_id(1, insert_id);
-                self.session.owe_insert_id(owed);
+                self.known.session.owe_insert_id(owed);
             }
             Settled::Ask(question) => return Err(Event::SmallestId(question)),
         }
@@ -341,7 +342,7 @@ impl Relay {
         let code = u16::from_le_bytes([low, high]);
         let Some(entry) = self.outstanding.forward() else { return };
         for insert in entry.note.inserts() {
-            self.rights.note_error(&insert.target, code);
+            self.known.rights.note_error(&insert.target, code);
         }
         if !OF_COLUMNS.contains(&code) {
             return;
@@ -349,12 +350,12 @@ impl Relay {
         match &entry.note {
             Note::Statements { inserts, .. } => {
                 for insert in inserts {
-                    self.session.tables.suspect(&insert.target);
+                    self.tables.suspect(&insert.target);
                 }
             }
             Note::Prepare(kept) => {
                 if let Some(prepared) = &kept.prepared {
-                    self.session.tables.suspect(&prepared.insert.target);
+                    self.tables.suspect(&prepared.insert.target);
                 }
             }
             _ => {}
@@ -365,20 +366,20 @@ impl Relay {
         let malformed = |error| Event::Violation(Violation::Backend(error));
         let ok = PrepareOk::parse(payload, self.forms).map_err(malformed)?;
         let Some(entry) = self.outstanding.forward() else { return Ok(Verdict::Pass) };
-        self.statements.note_id(ok.statement_id);
+        self.known.statements.note_id(ok.statement_id);
         if entry.sees_tracking {
-            self.statements.may_see_tracking(ok.statement_id);
+            self.known.statements.may_see_tracking(ok.statement_id);
         }
         match &entry.note {
-            Note::Prepare(kept) => self.statements.prepared(ok.statement_id, kept, ok.params),
-            Note::PrepareActing(effects) => self.statements.prepared_acting(ok.statement_id, effects),
+            Note::Prepare(kept) => self.known.statements.prepared(ok.statement_id, kept, ok.params),
+            Note::PrepareActing(effects) => self.known.statements.prepared_acting(ok.statement_id, effects),
             Note::PrepareNextToLast { names_insert_id } => {
-                self.statements.stays_next_to_last(ok.statement_id, *names_insert_id);
+                self.known.statements.stays_next_to_last(ok.statement_id, *names_insert_id);
             }
             _ => {}
         }
         if let Some(draws) = &entry.draws {
-            self.statements.prepared_drawing(ok.statement_id, draws);
+            self.known.statements.prepared_drawing(ok.statement_id, draws);
         }
         let Some(params) = entry.client_params() else { return Ok(Verdict::Pass) };
         let mut patched = payload.to_vec();
@@ -395,37 +396,40 @@ impl Relay {
             self.forget_kept();
         }
         let now = Instant::now();
-        self.here.changes_at(now);
-        let all = self.here.all();
+        self.known.here.changes_at(now);
+        let all = self.known.here.all();
         all.answered.note(now.saturating_duration_since(entry.arrived));
         all.at_server.note(now.saturating_duration_since(entry.sent));
         if entry.follower.prepares_nothing() && !self.outstanding.prepares() {
-            self.statements.refuse_last();
+            self.known.statements.refuse_last();
         }
         if let Some(status) = entry.follower.status() {
-            self.session.status = status;
+            self.known.session.status = status;
         }
         if !succeeded && entry.more_follows {
             self.part_failed();
         }
         if !succeeded && entry.note.has_inserts() {
-            self.here.count(Count::Failed, 1);
+            self.known.here.count(Count::Failed, 1);
         }
         if let Note::Statements { effects, inserts, .. } = entry.note {
             if let Some(effects) = effects {
+                if effects.ddl {
+                    self.tables.forget_shapes();
+                }
                 let is_last = self.outstanding.is_empty();
-                self.session.take_effects(&effects, succeeded, entry.results, is_last);
-                self.session.sql_prepared.take(&effects, (!succeeded).then_some(entry.results));
+                self.known.session.take_effects(&effects, succeeded, entry.results, is_last);
+                self.known.session.sql_prepared.take(&effects, (!succeeded).then_some(entry.results));
                 if effects.moves_ids {
-                    self.session.tables.ids_may_have_moved();
+                    self.tables.ids_may_have_moved();
                 }
                 // What came before an error in the packet is stored.
                 for target in &effects.natively {
-                    self.session.tables.numbered_natively(target);
+                    self.tables.numbered_natively(target);
                 }
             }
             for insert in inserts.iter().filter(|_| succeeded) {
-                self.rights.note(Right::Insert, &insert.target);
+                self.known.rights.note(Right::Insert, &insert.target);
             }
         }
     }

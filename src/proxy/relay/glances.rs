@@ -36,10 +36,10 @@ impl Relay {
         let is_complete = window.len() >= whole && !header.continues();
         let Some(at) = self.text_at(command, header)? else { return Ok(Treatment::Read) };
         let text = window.get(at..whole.min(window.len())).unwrap_or_default();
-        let multi_statements = command == Command::Query && self.session.multi_statements;
+        let multi_statements = command == Command::Query && self.known.session.multi_statements;
         // A text that is prepared is read whole for it.
         let may_be_noted = command == Command::Query || is_complete;
-        let dialect = self.session.presumed_dialect();
+        let dialect = self.known.session.presumed_dialect();
         match glance(text, dialect, is_complete, multi_statements) {
             Glance::Harmless(_) if is_complete && self.may_draw(text) => Ok(Treatment::Read),
             Glance::Harmless(_) if !is_complete && self.may_draw_later(header) => Err(Step::More(whole)),
@@ -54,7 +54,7 @@ impl Relay {
                 let mut note = Note::Nothing;
                 if command == Command::StmtPrepare {
                     let text = self.beginning(command, header)?;
-                    let back = LooksBack::of(text, self.session.dialect());
+                    let back = LooksBack::of(text, self.known.session.dialect());
                     if !back.may_read_insert_id() {
                         note = Note::PrepareNextToLast { names_insert_id: back.reads.insert_id };
                     }
@@ -77,14 +77,14 @@ impl Relay {
         if !may_be {
             return false;
         }
-        let tables = self.session.tables.now();
+        let tables = self.tables.now();
         let moves = |dialect| match Lexer::new(text, dialect).map(|mut lexer| moves_ids(&mut lexer, &*tables))
         {
             Some(Ok(moves)) => moves.unwrap_or(!is_complete),
             _ => true,
         };
-        let known = self.session.state().map(|state| state.dialect);
-        let presumed = self.session.presumed_dialect();
+        let known = self.known.session.state().map(|state| state.dialect);
+        let presumed = self.known.session.presumed_dialect();
         let mut may_move = moves(known.unwrap_or(presumed));
         // MySQL does not report ANSI_QUOTES.
         if known.is_none() && !presumed.is_mariadb() && memchr::memchr(b'"', text).is_some() {
@@ -93,33 +93,31 @@ impl Relay {
         }
         // A beginning without SET may not have the table's name yet.
         let has_names = is_complete || has_word(text, b"set");
-        may_move && (!has_names || tables.mention(text, self.session.default_schema()).table)
+        may_move && (!has_names || tables.mention(text, self.known.session.default_schema()).table)
     }
 
     /// Whether calls in a text may draw ids.
     fn may_draw(&self, text: &[u8]) -> bool {
-        self.session.tables.has_draws() && may_be_in(text) && self.session.tables.now().may_draw(text)
+        self.tables.has_draws() && may_be_in(text) && self.tables.now().may_draw(text)
     }
 
     /// Whether they may in the rest of one.
     fn may_draw_later(&self, header: Header) -> bool {
-        !header.continues()
-            && header.payload_bytes <= self.statement_bytes_max
-            && self.session.tables.has_draws()
+        !header.continues() && header.payload_bytes <= self.statement_bytes_max && self.tables.has_draws()
     }
 
     /// Whether the session's state is to be read before this statement. It is where the statement
     /// leaves ROW_COUNT(), FOUND_ROWS() or warnings to the next one: a read after it would take
     /// these away. It is not where the statement itself reads what the one before it left.
     pub(in crate::proxy) fn leaves_counts(&self, command: Command, header: Header) -> Result<bool, Step> {
-        if command != Command::Query || !self.session.is_untouched() {
+        if command != Command::Query || !self.known.session.is_untouched() {
             return Ok(false);
         }
         // Elsewhere no INSERT follows that needs the state.
-        if !self.session.tables.now().has_rules_in(self.session.default_schema()) {
+        if !self.tables.now().has_rules_in(self.known.session.default_schema()) {
             return Ok(false);
         }
-        let dialect = self.session.dialect();
+        let dialect = self.known.session.dialect();
         let text = past_comments(self.beginning(command, header)?, dialect);
         let options = text.get(..OPTIONS_BYTES_MAX).unwrap_or(text);
         let leaves = has_any_word(options, &["update", "delete", "with", "sql_calc_found_rows"]);
@@ -139,7 +137,7 @@ impl Relay {
     /// Where the text begins in the window. `None`: attributes before it are malformed, or more
     /// than one looks at.
     pub(in crate::proxy) fn text_at(&self, command: Command, header: Header) -> Result<Option<usize>, Step> {
-        if command != Command::Query || !self.has_attributes() {
+        if command != Command::Query || !self.known.has_attributes() {
             return Ok(Some(HEADER_BYTES + 1));
         }
         let window = self.up.window();
@@ -172,24 +170,24 @@ impl Relay {
     ) -> Result<bool, Step> {
         if command == Command::Query {
             let text = self.beginning(command, header)?;
-            let dialect = self.session.dialect();
+            let dialect = self.known.session.dialect();
             let is_call =
-                !self.session.multi_statements && begins_with(text, dialect, &["CALL", "SET", "DO"]);
-            let back = self.session.sql_prepared.looks_back(text, dialect);
+                !self.known.session.multi_statements && begins_with(text, dialect, &["CALL", "SET", "DO"]);
+            let back = self.known.session.sql_prepared.looks_back(text, dialect);
             return Ok(!is_call && back.may_read_insert_id());
         }
-        Ok(self.named_statement().and_then(|id| self.statements.next_to_last(id)).is_none())
+        Ok(self.named_statement().and_then(|id| self.known.statements.next_to_last(id)).is_none())
     }
 
     /// Reads a SHOW WARNINGS whole where the server does not show all warnings of the last statement. `None`: it is
     /// something else.
     pub(in crate::proxy) fn recall_warnings(&mut self, command: Command, header: Header) -> Option<Step> {
-        self.session.warned.as_ref()?;
+        self.known.session.warned.as_ref()?;
         // A longer one is not looked at to its end.
         if command == Command::Query && header.packet_bytes() <= LOOK_BYTES_MAX {
             match self.beginning(command, header) {
                 Err(step) => return Some(step),
-                Ok(text) if shows_warnings(text, self.session.dialect()).is_some() => {
+                Ok(text) if shows_warnings(text, self.known.session.dialect()).is_some() => {
                     return Some(self.read_whole(command, header));
                 }
                 Ok(_) => {}
@@ -197,7 +195,7 @@ impl Relay {
         }
         // Those that leave the warnings of the last statement as they are.
         if !matches!(command, Command::Ping | Command::StmtClose) {
-            self.session.warned = None;
+            self.known.session.warned = None;
         }
         None
     }
@@ -208,25 +206,25 @@ impl Relay {
     /// sent before it.
     pub(in crate::proxy) fn insert_id_before(&mut self, command: Command, header: Header) -> Option<Step> {
         let may_owe = self.outstanding.may_owe_insert_id();
-        let owes = may_owe || self.session.owed_insert_id.is_some();
-        if !owes && self.session.stage.is_none() {
+        let owes = may_owe || self.known.session.owed_insert_id.is_some();
+        if !owes && self.known.session.stage.is_none() {
             return None;
         }
         let may_read = match command {
             Command::Query => match self.beginning(command, header) {
                 Err(step) => return Some(step),
                 Ok(text) => {
-                    let dialect = self.session.dialect();
-                    let back = self.session.sql_prepared.looks_back(text, dialect);
+                    let dialect = self.known.session.dialect();
+                    let back = self.known.session.sql_prepared.looks_back(text, dialect);
                     let may_read = back.may_read_insert_id();
                     if owes && !may_read && back.reads.insert_id {
                         return Some(if may_owe { Step::Hold } else { self.refuse(header, &reads_both()) });
                     }
-                    may_read || self.session.stage.is_some() && ends_transaction(text, dialect)
+                    may_read || self.known.session.stage.is_some() && ends_transaction(text, dialect)
                 }
             },
             Command::StmtExecute => {
-                match self.named_statement().and_then(|id| self.statements.next_to_last(id)) {
+                match self.named_statement().and_then(|id| self.known.statements.next_to_last(id)) {
                     Some(statement) if owes && statement.names_insert_id => {
                         return Some(if may_owe { Step::Hold } else { self.refuse(header, &reads_both()) });
                     }
@@ -246,10 +244,10 @@ impl Relay {
 
     fn catch_up(&mut self) -> Step {
         if self.up.is_clear() {
-            if let Some(owed) = self.session.owed_insert_id.take() {
+            if let Some(owed) = self.known.session.owed_insert_id.take() {
                 self.query_own(Purpose::LastInsertId, owed.statement());
             }
-            if let Some(drop) = self.session.stage.take() {
+            if let Some(drop) = self.known.session.stage.take() {
                 self.query_own(Purpose::DropStage, drop);
             }
         }

@@ -14,14 +14,14 @@ impl Relay {
         if header.payload_bytes >= 7 {
             let Some(number) = self.up.window().get(PARAM) else { return Step::More(PARAM.end) };
             let number = <[u8; 2]>::try_from(number).map_or(0, u16::from_le_bytes);
-            let drawing = self.named_statement().and_then(|id| self.statements.drawing(id));
+            let drawing = self.named_statement().and_then(|id| self.known.statements.drawing(id));
             let param = drawing.map_or(number, |statement| statement.draws.moved(number));
             self.note_long_data(number);
             if let Some(step) = self.keep_long_data(header, param) {
                 return step;
             }
             let mut server_param = param;
-            if let Some(statement) = self.named_statement().and_then(|id| self.statements.get_mut(id)) {
+            if let Some(statement) = self.named_statement().and_then(|id| self.known.statements.get_mut(id)) {
                 statement.long_data.insert(param);
                 let prepared = statement.kept.prepared.as_ref();
                 server_param = prepared.map_or(param, |prepared| prepared.server_param(param));
@@ -36,7 +36,7 @@ impl Relay {
 
     /// Of a statement with calls: which of the client's parameters was sent ahead.
     fn note_long_data(&mut self, number: u16) {
-        if let Some(statement) = self.named_statement().and_then(|id| self.statements.drawing(id)) {
+        if let Some(statement) = self.named_statement().and_then(|id| self.known.statements.drawing(id)) {
             statement.long_data.insert(number);
         }
     }
@@ -46,7 +46,7 @@ impl Relay {
     fn keep_long_data(&mut self, header: Header, param: u16) -> Option<Step> {
         let id = self.named_statement()?;
         let is_whole = !header.continues() && header.payload_bytes <= self.statement_bytes_max;
-        let statement = self.statements.get_mut(id).filter(|statement| statement.kept.is_staged())?;
+        let statement = self.known.statements.get_mut(id).filter(|statement| statement.kept.is_staged())?;
         let whole = header.packet_bytes();
         let window = self.up.window();
         if !is_whole {

@@ -75,22 +75,22 @@ impl Relay {
         let error = own.first.as_deref().and_then(parse_err);
         let Some((code, text)) = error else {
             if let Purpose::ReadState = own.purpose {
-                self.session.take_state(own.row.as_deref());
+                self.known.session.take_state(own.row.as_deref());
             }
             return;
         };
         let what = match own.purpose {
             Purpose::LastInsertId => "LAST_INSERT_ID() of a session could not be set",
             Purpose::Untrack => "the client's session tracking could not be restored",
-            Purpose::Track if self.session.is_tracked_anyway() => {
-                self.session.sql_prepared.shares_connection |= code == NOT_SET_WHILE_SHARED;
+            Purpose::Track if self.known.session.is_tracked_anyway() => {
+                self.known.session.sql_prepared.shares_connection |= code == NOT_SET_WHILE_SHARED;
                 return;
             }
             Purpose::Track | Purpose::ReadState if is_password_expired(code) => {
-                return self.session.is_locked(own.first.unwrap_or_default());
+                return self.known.session.is_locked(own.first.unwrap_or_default());
             }
             Purpose::Track | Purpose::ReadState => {
-                self.session.cannot_be_known();
+                self.known.session.cannot_be_known();
                 "cannot read the session's state: Rowstamp refuses the session's statements on tables with a rule"
             }
             Purpose::DropStage => "the temporary table of an INSERT ... SELECT could not be dropped",

@@ -134,7 +134,7 @@ impl Relay {
         let status_at = match (control, payload) {
             (Control::Eof, [0xFE, _, _, _, _]) => Some(EOF_STATUS_AT),
             (Control::Ok | Control::Eof, _) => {
-                OkPacket::parse(payload, self.capabilities).ok().map(|ok| ok.status_at())
+                OkPacket::parse(payload, self.known.capabilities).ok().map(|ok| ok.status_at())
             }
             _ => None,
         };

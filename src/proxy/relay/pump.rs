@@ -146,9 +146,9 @@ where
 {
     let mut moved = Moved::default();
     let turned = turn(cx, relay, (client, server), &mut moved);
-    relay.here.count(Count::BytesFromClient, moved.from_client as u64);
-    relay.here.count(Count::BytesToClient, moved.to_client as u64);
-    relay.here.is_busy(!relay.outstanding.is_empty());
+    relay.known.here.count(Count::BytesFromClient, moved.from_client as u64);
+    relay.known.here.count(Count::BytesToClient, moved.to_client as u64);
+    relay.known.here.is_busy(!relay.outstanding.is_empty());
     match turned {
         Some(outcome) => Poll::Ready(outcome),
         None => watchdog.poll(cx, moved, relay).map(Outcome::TimedOut),

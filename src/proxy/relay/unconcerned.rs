@@ -64,18 +64,18 @@ impl Relay {
     /// Whether a command that no rule can concern may pass before the session's state is known.
     pub(in crate::proxy) fn passes_unread(&self, command: Command, header: Header) -> bool {
         let is_text = matches!(command, Command::Query | Command::StmtPrepare);
-        self.session.is_untouched()
+        self.known.session.is_untouched()
             || is_text
-                && self.session.shows_own_tracking()
+                && self.known.session.shows_own_tracking()
                 && self.sees_tracking(command, header).unwrap_or(false)
     }
 
     pub(in crate::proxy) fn unconcerned(&mut self, arrived: Arrived) -> Unconcerned {
         let command = arrived.command;
         let payload = payload_of(self.up.window(), arrived.window_bytes);
-        let tables = self.session.tables.now();
+        let tables = self.tables.now();
         if !matches!(command, Command::Query | Command::StmtPrepare) {
-            let kept = arrived.statement.and_then(|id| self.statements.get(id)).map(|one| &one.kept);
+            let kept = arrived.statement.and_then(|id| self.known.statements.get(id)).map(|one| &one.kept);
             let Some(kept) = kept.filter(|kept| kept.prepared.is_none()) else { return Unconcerned::No };
             let TableName { schema, table } = &kept.source.table;
             return match tables.lookup(schema, table) {
@@ -86,32 +86,34 @@ impl Relay {
                 _ => Unconcerned::No,
             };
         }
-        let has_attributes = command == Command::Query && self.has_attributes();
+        let has_attributes = command == Command::Query && self.known.has_attributes();
         let Ok(text_at) = text_at(&payload, has_attributes) else { return Unconcerned::No };
         let text = payload.get(text_at..).unwrap_or_default();
-        let dialect = self.session.dialect();
+        let dialect = self.known.session.dialect();
         if is_only_comments(text, dialect) {
             return Unconcerned::Text(Note::Nothing);
         }
         if !begins_with_row_change(text, dialect) && (may_see_tracking(text) || has_word(text, b"call")) {
-            self.session.may_miss_reports();
+            self.known.session.may_miss_reports();
         }
-        let default = self.session.default_schema();
+        let default = self.known.session.default_schema();
         let mention = tables.mention(text, default);
         let doubts = mention.moves || mention.dynamic || mention.schema;
         let only_rows = doubts && self.changes_rows(text);
         // USE and PREPARE within the values of an INSERT are no statements.
         let mention =
             Mention { moves: mention.moves && !only_rows, dynamic: mention.dynamic && !only_rows, ..mention };
-        let mentioned = self.session.mentioned;
+        let mentioned = self.known.session.mentioned;
         if is_concerning(mention, text, self.escapes())
-            && (mention.draws || !is_unnamed_compound(&tables, text, &self.session))
+            && (mention.draws || !is_unnamed_compound(&tables, text, &self.known.session))
         {
             return if tables.awaits_views(text) { Unconcerned::ViewsFirst } else { Unconcerned::No };
         }
-        if may_execute_name(text) && self.session.prepared_unseen.may_run(&tables) && !self.changes_rows(text)
+        if may_execute_name(text)
+            && self.known.session.prepared_unseen.may_run(&tables)
+            && !self.changes_rows(text)
         {
-            self.session.sql_prepared.others_lost = true;
+            self.known.session.sql_prepared.others_lost = true;
             return Unconcerned::No;
         }
         let changes_calls = may_change_calls(mention, text);
@@ -135,38 +137,38 @@ impl Relay {
             _ => Note::Nothing,
         };
         let may_make_tables = may_run_routine(text);
-        self.session.mentioned = mentioned.and(Mentioned::new(mention, tables.has_rules_in(default)));
+        self.known.session.mentioned = mentioned.and(Mentioned::new(mention, tables.has_rules_in(default)));
         if mention.dynamic {
-            self.session.prepared_unseen.note(text, &tables);
+            self.known.session.prepared_unseen.note(text, &tables);
         }
         match moves {
             None => {}
-            Some(Move::Later(to)) => self.session.moves_unseen.add(Some(to)),
-            Some(Move::Now(_)) => self.session.may_move(),
+            Some(Move::Later(to)) => self.known.session.moves_unseen.add(Some(to)),
+            Some(Move::Now(_)) => self.known.session.may_move(),
             Some(Move::Unclear) => {
-                self.session.may_move();
+                self.known.session.may_move();
                 if mention.dynamic || command == Command::StmtPrepare {
-                    self.session.moves_unseen.add(None);
+                    self.known.session.moves_unseen.add(None);
                 }
             }
         }
         if may_make_tables {
-            self.session.temporary.unsure();
+            self.known.session.temporary.unsure();
         }
         Unconcerned::Text(note)
     }
 
     /// Whether it runs what its text does not show: a routine, or events of a binary log.
     fn may_run_others(&self, text: &[u8]) -> bool {
-        begins_with(text, self.session.dialect(), &["CALL", "BINLOG"])
-            || self.session.multi_statements
+        begins_with(text, self.known.session.dialect(), &["CALL", "BINLOG"])
+            || self.known.session.multi_statements
                 && [&b"call"[..], b"binlog"].iter().any(|word| has_whole_word(text, word))
     }
 
     /// Whether it changes rows, and does nothing else: tables and views stay as they are.
     fn changes_rows(&self, text: &[u8]) -> bool {
-        begins_with_row_change(text, self.session.dialect())
-            && (!self.session.multi_statements || self.is_one_statement(text))
+        begins_with_row_change(text, self.known.session.dialect())
+            && (!self.known.session.multi_statements || self.is_one_statement(text))
     }
 
     fn is_one_statement(&self, text: &[u8]) -> bool {
@@ -179,14 +181,14 @@ impl Relay {
         }
         // And in some character sets the second byte of a character may look like one.
         let may_hide_quotes = !text.is_ascii() && memchr::memchr2(b'\\', b'`', text).is_some();
-        let reported = self.session.reported_charset();
+        let reported = self.known.session.reported_charset();
         let charsets: &[ClientCharset] = match &reported {
             Some(charset) => std::slice::from_ref(charset),
             None if may_hide_quotes => &ANY_CHARSET,
             None => &[ClientCharset::Utf8],
         };
         charsets.iter().all(|charset| {
-            let dialect = Dialect { charset: *charset, ..self.session.presumed_dialect() };
+            let dialect = Dialect { charset: *charset, ..self.known.session.presumed_dialect() };
             Lexer::new(text, dialect).is_some_and(|mut lexer| matches!(lexer.skip_statement(), Ok(false)))
         })
     }
@@ -194,7 +196,7 @@ impl Relay {
     /// Whether backslashes are escapes to the server, as far as its last answer tells; `None`: it
     /// has not answered all yet.
     pub(in crate::proxy) fn escapes(&self) -> Option<bool> {
-        let dialect = self.outstanding.is_empty().then(|| self.session.presumed_dialect());
+        let dialect = self.outstanding.is_empty().then(|| self.known.session.presumed_dialect());
         dialect.map(|dialect| !dialect.sql_mode.contains(SqlMode::NO_BACKSLASH_ESCAPES))
     }
 
@@ -203,12 +205,12 @@ impl Relay {
         if !has_any_word(text, &["insert", "replace"]) {
             return Keeping::Nothing;
         }
-        let database = match self.session.default_schema() {
+        let database = match self.known.session.default_schema() {
             DefaultSchema::Is(name) => Some(name),
             DefaultSchema::Unknown | DefaultSchema::OneOf(..) => Some(UNKNOWN),
             DefaultSchema::None => None,
         };
-        let dialect = self.session.presumed_dialect();
+        let dialect = self.known.session.presumed_dialect();
         let table = match planner::inserts_into(text, &dialect, database) {
             Inserts::Into(table) if table.schema != UNKNOWN => *table,
             Inserts::Nothing => return Keeping::Nothing,
@@ -218,7 +220,7 @@ impl Relay {
         // Strings and names in these quotes, and characters of several bytes, end where the
         // session's state says.
         let reads_alike = text.is_ascii() && !text.iter().any(|b| matches!(b, b'"' | b'\\'));
-        let has_room = reads_alike && self.statements.has_room(2 * text.len());
+        let has_room = reads_alike && self.known.statements.has_room(2 * text.len());
         let text = has_room.then(|| text.to_vec());
         let source = Arc::new(Source { text, dialect, reads_alike, database, settings: None, table });
         Keeping::Kept(Arc::new(Kept { source, prepared: None }))
@@ -228,19 +230,19 @@ impl Relay {
     /// a table that no rule concerns.
     pub(in crate::proxy) fn begins_unconcerned(&self, command: Command, header: Header) -> bool {
         let Ok(text) = self.beginning(command, header) else { return false };
-        let tables = self.session.tables.now();
-        planner::begins_insert(text, &self.session.presumed_dialect())
-            && !tables.concerns(text, self.session.default_schema(), None)
+        let tables = self.tables.now();
+        planner::begins_insert(text, &self.known.session.presumed_dialect())
+            && !tables.concerns(text, self.known.session.default_schema(), None)
     }
 
     pub(in crate::proxy) fn pass_unconcerned(&mut self, arrived: Arrived, note: Note) {
         let Arrived { command, window_bytes, packets, .. } = arrived;
         self.command_packets = number_after(packets);
         if command == Command::StmtPrepare {
-            self.statements.forget_last();
+            self.known.statements.forget_last();
             match &note {
-                Note::Prepare(kept) => self.statements.prepare(kept.clone()),
-                Note::PrepareActing(effects) => self.statements.prepare_acting(effects.clone()),
+                Note::Prepare(kept) => self.known.statements.prepare(kept.clone()),
+                Note::PrepareActing(effects) => self.known.statements.prepare_acting(effects.clone()),
                 _ => {}
             }
         }
@@ -251,8 +253,8 @@ impl Relay {
     /// Where the command may look at the session's tracking, or set it, that is the client's own
     /// again.
     pub(in crate::proxy) fn give_back_tracking(&mut self, command: Command, header: Header) -> Option<Step> {
-        let is_tracked =
-            self.session.is_tracked() && !self.session.is_tracked_anyway() || self.session.awaits_state();
+        let is_tracked = self.known.session.is_tracked() && !self.known.session.is_tracked_anyway()
+            || self.known.session.awaits_state();
         let may_see = match command {
             // Its executions may come when the server tracks.
             Command::StmtPrepare => match self.sees_tracking(command, header) {
@@ -272,7 +274,7 @@ impl Relay {
                     None if header.payload_bytes >= 5 => return Some(Step::More(HEADER_BYTES + 5)),
                     start => {
                         let id = start.and_then(|start| statement_id(start).ok());
-                        id.is_some_and(|id| self.statements.sees_tracking(id))
+                        id.is_some_and(|id| self.known.statements.sees_tracking(id))
                     }
                 }
             }
@@ -281,7 +283,7 @@ impl Relay {
         if !(may_see && is_tracked) {
             return None;
         }
-        if self.session.awaits_state() {
+        if self.known.session.awaits_state() {
             return Some(Step::Hold);
         }
         // After it the state would be asked for, and tracked, at once.
@@ -291,7 +293,7 @@ impl Relay {
         if !self.up.is_clear() {
             return Some(Step::SendFirst);
         }
-        let statement = self.session.give_back_tracking()?;
+        let statement = self.known.session.give_back_tracking()?;
         self.query_own(Purpose::Untrack, statement);
         Some(Step::SendFirst)
     }
@@ -301,12 +303,12 @@ impl Relay {
     fn may_concern(&self, command: Command, header: Header) -> bool {
         let Ok(text) = self.beginning(command, header) else { return true };
         header.packet_bytes() > LOOK_BYTES_MAX
-            || self.session.tables.now().concerns(text, self.session.default_schema(), None)
+            || self.tables.now().concerns(text, self.known.session.default_schema(), None)
     }
 
     fn sees_tracking(&self, command: Command, header: Header) -> Result<bool, Step> {
         let text = self.beginning(command, header)?;
-        Ok(!begins_with_row_change(text, self.session.dialect()) && may_see_tracking(text))
+        Ok(!begins_with_row_change(text, self.known.session.dialect()) && may_see_tracking(text))
     }
 }
 

@@ -188,13 +188,13 @@ impl Relay {
         match self.leaves_counts(command, header) {
             Err(step) => return step,
             Ok(true) if !self.up.is_clear() => return Step::SendFirst,
-            Ok(true) if self.session.ask() => return self.ask_state(),
+            Ok(true) if self.known.session.ask() => return self.ask_state(),
             Ok(_) => {}
         }
-        if self.session.is_untouched() {
+        if self.known.session.is_untouched() {
             match self.may_call(command, header) {
                 Err(step) => return step,
-                Ok(true) => self.session.temporary.unsure(),
+                Ok(true) => self.known.session.temporary.unsure(),
                 Ok(false) => {}
             }
         }
@@ -202,19 +202,20 @@ impl Relay {
         self.owe(self.reply_to(command), may_change_session, 0, note);
         if command.names_statement() {
             if command == Command::StmtExecute
-                && let Some(statement) = self.named_statement().and_then(|id| self.statements.get_mut(id))
+                && let Some(statement) =
+                    self.named_statement().and_then(|id| self.known.statements.get_mut(id))
             {
                 statement.forget_long_data();
             }
             self.translate_id();
         }
         match command {
-            Command::StmtPrepare => self.statements.forget_last(),
+            Command::StmtPrepare => self.known.statements.forget_last(),
             Command::ResetConnection => {
-                self.session.reset();
-                self.statements = Statements::default();
+                self.known.session.reset();
+                self.known.statements = Statements::default();
             }
-            Command::InitDb => self.session.may_move(),
+            Command::InitDb => self.known.session.may_move(),
             _ => {}
         }
         self.pass_packet(header)
@@ -235,8 +236,8 @@ impl Relay {
     /// The session's variables, statements and insert id are the server's defaults once the command
     /// has run.
     pub(in crate::proxy) fn starts_over(&mut self) {
-        self.session.reset();
-        self.statements = Statements::default();
+        self.known.session.reset();
+        self.known.statements = Statements::default();
     }
 
     fn treatment(&self, command: Command, header: Header) -> Result<Treatment, Step> {
@@ -261,17 +262,19 @@ impl Relay {
                 };
                 let id = statement_id(start).unwrap_or_default();
                 match command {
-                    _ if self.statements.is_refused(id) => Ok(Treatment::Read),
-                    Command::StmtSendLongData if self.statements.draws(id) => Ok(Treatment::LongData),
-                    Command::StmtExecute | Command::StmtBulkExecute if self.statements.draws(id) => {
+                    _ if self.known.statements.is_refused(id) => Ok(Treatment::Read),
+                    Command::StmtSendLongData if self.known.statements.draws(id) => Ok(Treatment::LongData),
+                    Command::StmtExecute | Command::StmtBulkExecute if self.known.statements.draws(id) => {
                         Ok(Treatment::Read)
                     }
                     Command::StmtFetch => pass(false, Note::Nothing),
-                    Command::StmtSendLongData if self.statements.get(id).is_some() => Ok(Treatment::LongData),
-                    _ if let Some(statement) = self.statements.get(id) => {
+                    Command::StmtSendLongData if self.known.statements.get(id).is_some() => {
+                        Ok(Treatment::LongData)
+                    }
+                    _ if let Some(statement) = self.known.statements.get(id) => {
                         self.execution(id, statement, header)
                     }
-                    _ => match self.statements.effects(id) {
+                    _ => match self.known.statements.effects(id) {
                         Some(effects) if effects.hidden_insert.is_some() || !effects.natively.is_empty() => {
                             Ok(Treatment::Read)
                         }
@@ -284,7 +287,7 @@ impl Relay {
             }
             Command::InitDb => {
                 let name = self.up.window().get(HEADER_BYTES + 1..header.packet_bytes());
-                let schema = name.filter(|_| self.session.is_untouched()).and_then(plain_name);
+                let schema = name.filter(|_| self.known.session.is_untouched()).and_then(plain_name);
                 let effects = Effects { explains_report: true, schema, ..Effects::default() };
                 pass(true, Note::effects(Arc::new(effects)))
             }
@@ -297,15 +300,15 @@ impl Relay {
     fn execution(&self, id: u32, statement: &Statement, header: Header) -> Result<Treatment, Step> {
         let Kept { source, prepared } = &*statement.kept;
         let is_current = || {
-            let lookup = self.session.tables.now().lookup(&source.table.schema, &source.table.table);
+            let lookup = self.tables.now().lookup(&source.table.schema, &source.table.table);
             statement.kept.is_current(&lookup)
         };
-        let is_the_servers_last = || is_current() && !self.statements.is_displaced;
+        let is_the_servers_last = || is_current() && !self.known.statements.is_displaced;
         if statement.server_id.is_none() && !self.outstanding.is_empty() && !is_the_servers_last() {
             // Its id must be known: it is prepared again, or -1 would mean another one.
             return Err(Step::Hold);
         }
-        let is_another = self.statements.translated(id).is_some();
+        let is_another = self.known.statements.translated(id).is_some();
         let is_long = header.payload_bytes > TYPES_BYTES_MAX && !self.is_rehearsed(source, header);
         if prepared.is_none() && is_long && !is_another && is_current() {
             return Ok(Treatment::Pass { may_change_session: false, note: Note::Nothing });
@@ -318,7 +321,7 @@ impl Relay {
     fn is_rehearsed(&self, source: &Source, header: Header) -> bool {
         !header.continues()
             && header.payload_bytes <= self.statement_bytes_max
-            && self.session.tables.now().shadowed(&source.table.schema, &source.table.table).is_some()
+            && self.tables.now().shadowed(&source.table.schema, &source.table.table).is_some()
     }
 
     /// The statement that the command at the front of the window names, by the client's id.
@@ -329,7 +332,7 @@ impl Relay {
     /// Writes the server's id of a statement in place of the client's, at the front of the window.
     pub(in crate::proxy) fn translate_id(&mut self) {
         const ID: std::ops::Range<usize> = HEADER_BYTES + 1..HEADER_BYTES + 5;
-        if let Some(server_id) = self.named_statement().and_then(|id| self.statements.translated(id))
+        if let Some(server_id) = self.named_statement().and_then(|id| self.known.statements.translated(id))
             && let Some(place) = self.up.window_mut().get_mut(ID)
         {
             place.copy_from_slice(&server_id.to_le_bytes());
@@ -365,7 +368,7 @@ impl Relay {
             return Step::SendFirst;
         }
         let is_one = match command {
-            Command::Query => !self.session.multi_statements,
+            Command::Query => !self.known.session.multi_statements,
             other => other == Command::StmtPrepare,
         };
         if !is_one {
@@ -375,7 +378,7 @@ impl Relay {
         if self.up.window().len() < beginning {
             return Step::More(beginning);
         }
-        if self.session.is_untouched() && self.begins_unconcerned(command, header) {
+        if self.known.session.is_untouched() && self.begins_unconcerned(command, header) {
             self.pass_too_long(command, header);
             return Step::Moved;
         }
@@ -387,8 +390,8 @@ impl Relay {
 
     /// A statement is read as the server will read it: after everything before it has taken effect.
     pub(in crate::proxy) fn state_first(&self, command: Command, header: Header) -> Option<Need> {
-        let is_settled = self.session.is_settled();
-        let must_ask = if self.session.is_in_doubt() {
+        let is_settled = self.known.session.is_settled();
+        let must_ask = if self.known.session.is_in_doubt() {
             self.may_follow_question(command, header).unwrap_or(false)
         } else {
             !is_settled
@@ -399,7 +402,7 @@ impl Relay {
     /// An INSERT into a table that no rule concerns passes, however long it is.
     pub(in crate::proxy) fn pass_too_long(&mut self, command: Command, header: Header) -> Step {
         if command == Command::StmtPrepare {
-            self.statements.forget_last();
+            self.known.statements.forget_last();
         }
         self.command_packets = 1;
         self.owe(command.reply(), false, 0, Note::Nothing);
@@ -408,7 +411,7 @@ impl Relay {
 
     pub(in crate::proxy) fn refuse_too_long(&mut self, command: Command, header: Header) -> Step {
         if command == Command::StmtPrepare {
-            self.statements.refuse_last();
+            self.known.statements.refuse_last();
         }
         self.discard_from(command, header, 1)
     }

@@ -25,13 +25,13 @@ impl Session {
     /// The statement is about to be sent with its ids. `text`: as the client wrote it, where it is
     /// known.
     pub(in crate::proxy) fn audit(&self, text: Option<&[u8]>, inserts: &[InsertReply]) {
-        let dialect = self.relay.session.state().map(|state| state.dialect);
+        let dialect = self.relay.known.session.state().map(|state| state.dialect);
         self.audit_as(text.zip(dialect), inserts);
     }
 
     fn audit_as(&self, text: Option<(&[u8], Dialect)>, inserts: &[InsertReply]) {
         let Some(first) = inserts.first() else { return };
-        self.relay.here.ruled(text, || format!("{}.{}", first.target.rule.schema, first.target.table));
+        self.relay.known.here.ruled(text, || format!("{}.{}", first.target.rule.schema, first.target.table));
         if !self.shared.audit.is_on() {
             return;
         }
@@ -58,11 +58,11 @@ impl Session {
     /// `table`: that the ids are put into; empty where they were drawn by calls.
     fn note_ids(&self, digest: &Digest, table: &str, target: &Target, (first, last): (u64, u64)) {
         let now = Moment::from(SystemTime::now()).to_string();
-        let (who, client) = self.relay.here.who();
+        let (who, client) = self.relay.known.here.who();
         let client = client.map(|client| client.to_string()).unwrap_or_default();
         let line = audit::Statement {
             time: &now,
-            session: self.relay.here.id(),
+            session: self.relay.known.here.id(),
             connection: who.connection,
             user: &who.user,
             client: &client,

@@ -55,7 +55,7 @@ impl Session {
         match self.is_masked(arrived) {
             Ok(false) => {}
             Ok(true) => {
-                let effects = arrived.statement.and_then(|id| self.relay.statements.effects(id));
+                let effects = arrived.statement.and_then(|id| self.relay.known.statements.effects(id));
                 return self.pass(arrived, true, effects.map_or(Note::Nothing, Note::effects));
             }
             Err(unsent) => return self.unsent(arrived, unsent),
@@ -64,10 +64,10 @@ impl Session {
             return progress;
         }
         let payload = self.relay.payload(arrived).into_owned();
-        let mut supplied = std::mem::take(&mut self.supplied);
-        let tables = self.relay.session.tables.now();
+        let mut supplied = std::mem::take(&mut self.relay.known.supplied);
+        let tables = self.shared.tables.now();
         let filled = self.filled(&tables, arrived, &payload, &mut supplied);
-        self.supplied = supplied;
+        self.relay.known.supplied = supplied;
         if tables.is_retired() {
             return Progress::Needs(Need::Rules { retired: tables });
         }
@@ -113,10 +113,10 @@ impl Session {
         let has_all = self.forget_long_data(arrived).is_none();
         self.relay.keep(arrived, if has_all { note.inserts() } else { &[] });
         if note.inserts().iter().any(InsertReply::sets_insert_id) {
-            self.relay.session.owed_insert_id = None;
+            self.relay.known.session.owed_insert_id = None;
         }
         self.spend_set_id(note.inserts());
-        let statement = arrived.statement.and_then(|id| self.relay.statements.get(id));
+        let statement = arrived.statement.and_then(|id| self.relay.known.statements.get(id));
         self.audit_source(statement.map(|statement| &*statement.kept.source), note.inserts());
         self.audit_drawn();
         self.put_server_id(arrived, &mut payload);
@@ -130,7 +130,7 @@ impl Session {
 
     /// Writes the server's statement id over the client's, where they differ.
     pub(in crate::proxy) fn put_server_id(&self, arrived: Arrived, payload: &mut [u8]) {
-        let server_id = arrived.statement.and_then(|id| self.relay.statements.translated(id));
+        let server_id = arrived.statement.and_then(|id| self.relay.known.statements.translated(id));
         if let Some((id, place)) = server_id.zip(payload.get_mut(1..5)) {
             place.copy_from_slice(&id.to_le_bytes());
         }
@@ -139,7 +139,7 @@ impl Session {
     /// What was sent ahead for this statement, if any, is dropped by the server.
     pub(in crate::proxy) fn reset_long_data(&mut self, id: Option<u32>) {
         let Some(id) = id else { return };
-        let server_id = self.relay.statements.translated(id).unwrap_or(id);
+        let server_id = self.relay.known.statements.translated(id).unwrap_or(id);
         let reset = [&[Command::StmtReset as u8][..], &server_id.to_le_bytes()].concat();
         self.relay.send_own(Purpose::DropLongData, Command::StmtReset.reply(), &reset);
     }
@@ -147,9 +147,9 @@ impl Session {
     /// The client sends the types of parameters once, also with an execution that the server never
     /// sees.
     pub(in crate::proxy) fn note_types(&mut self, arrived: Arrived) {
-        let with_attributes = self.relay.has_attributes();
+        let with_attributes = self.relay.known.has_attributes();
         let payload = self.relay.payload(arrived).into_owned();
-        let Some(statement) = arrived.statement.and_then(|id| self.relay.statements.get_mut(id)) else {
+        let Some(statement) = arrived.statement.and_then(|id| self.relay.known.statements.get_mut(id)) else {
             return;
         };
         let expected = statement.expected(with_attributes);
@@ -164,7 +164,7 @@ impl Session {
     /// that was something.
     pub(in crate::proxy) fn forget_long_data(&mut self, arrived: Arrived) -> Option<u32> {
         let id = arrived.statement?;
-        let statement = self.relay.statements.get_mut(id)?;
+        let statement = self.relay.known.statements.get_mut(id)?;
         statement.forget_long_data().then_some(id)
     }
 
@@ -175,17 +175,17 @@ impl Session {
         id: u32,
         supplied: &mut Supplied,
     ) -> Result<Arc<Kept>, Unsent> {
-        let statement = self.relay.statements.get(id).ok_or(Refusal::UnknownStatement(id))?;
+        let statement = self.relay.known.statements.get(id).ok_or(Refusal::UnknownStatement(id))?;
         let (server_id, before) = (statement.server_id, statement.kept.clone());
         let kept = self.as_it_is_now(tables, before.clone(), supplied)?;
         if !Arc::ptr_eq(&kept, &before) && kept.server_text() != before.server_text() {
             server_id.ok_or(Refusal::UnknownStatement(id))?;
             return Err(Need::Prepared { id, kept }.into());
         }
-        if kept.prepared.is_some() && self.relay.session.state().is_none() {
+        if kept.prepared.is_some() && self.relay.known.session.state().is_none() {
             return Err(state_unknown().into());
         }
-        let statement = self.relay.statements.get_mut(id).ok_or(Refusal::UnknownStatement(id))?;
+        let statement = self.relay.known.statements.get_mut(id).ok_or(Refusal::UnknownStatement(id))?;
         statement.kept = kept.clone();
         Ok(kept)
     }
@@ -199,7 +199,7 @@ impl Session {
         supplied: &mut Supplied,
     ) -> Result<Filled, Unsent> {
         let is_bulk = arrived.command == Command::StmtBulkExecute;
-        if is_bulk && !self.relay.capabilities.contains(Capabilities::MARIADB_STMT_BULK) {
+        if is_bulk && !self.relay.known.capabilities.contains(Capabilities::MARIADB_STMT_BULK) {
             return Err(Refusal::UnsupportedPrepared.into());
         }
         let id = arrived.statement.ok_or_else(|| {
@@ -207,20 +207,20 @@ impl Session {
         })?;
         let kept = self.kept_now(tables, id, supplied)?;
         if kept.is_staged() {
-            return match (self.relay.session.set_id, &kept.prepared) {
+            return match (self.relay.known.session.set_id, &kept.prepared) {
                 // As MariaDB answers, which takes rows of values only.
                 _ if is_bulk && kept.is_of_query() => Err(Refusal::UnsupportedPrepared.into()),
                 (SetId::MayBeSet, Some(prepared)) => {
                     Err(Need::SetId { taken_for: Some(prepared.insert.target.clone()) }.into())
                 }
-                _ if self.relay.session.state().is_some_and(|state| state.settings.is_none()) => {
+                _ if self.relay.known.session.state().is_some_and(|state| state.settings.is_none()) => {
                     Err(Need::State { must_ask: true }.into())
                 }
                 _ => Ok(Filled::Stage(kept)),
             };
         }
-        let with_attributes = self.relay.has_attributes();
-        let statement = self.relay.statements.get_mut(id).ok_or(Refusal::UnknownStatement(id))?;
+        let with_attributes = self.relay.known.has_attributes();
+        let statement = self.relay.known.statements.get_mut(id).ok_or(Refusal::UnknownStatement(id))?;
         if is_bulk && kept.prepared.is_some() && !statement.long_data.is_empty() {
             return Err(Refusal::WrongArguments.into());
         }
@@ -231,7 +231,7 @@ impl Session {
         }
         if let Some(prepared) = &kept.prepared {
             let params = params?;
-            if self.relay.session.presumed_dialect().is_mariadb() {
+            if self.relay.known.session.presumed_dialect().is_mariadb() {
                 params.refuse_unread(&prepared.insert.target)?;
             }
             return self.with_ids(tables, prepared, params, supplied);
@@ -240,7 +240,7 @@ impl Session {
         let Ok(params) = params else { return Ok(Filled::Passes) };
         self.rehearse_execution(tables, &kept, &params);
         // The types that the client left out went to the statement before it.
-        let is_another = self.relay.statements.translated(id).is_some();
+        let is_another = self.relay.known.statements.translated(id).is_some();
         Ok(if is_another { Filled::Send(params.build(), Note::Nothing) } else { Filled::Passes })
     }
 
@@ -296,7 +296,7 @@ impl Session {
             return Err(refused(insert.target.at(why)).into());
         }
         let target = &insert.target;
-        if ids > 0 && self.relay.session.set_id == SetId::MayBeSet {
+        if ids > 0 && self.relay.known.session.set_id == SetId::MayBeSet {
             return Err(Need::SetId { taken_for: Some(target.clone()) }.into());
         }
         let explicit = self.expect(tables, (insert, target), (ids, explicit), false)?;
@@ -313,7 +313,7 @@ impl Session {
         // An update of an explicit row reports the id by what was added to its list.
         let tells = range.is_some() || insert.style == Style::OdkuLiteral || insert.tells_written(last);
         let reply = tells.then(|| {
-            let facts = (self.relay.found_rows(), self.relay.session.set_id);
+            let facts = (self.relay.known.found_rows(), self.relay.known.session.set_id);
             InsertReply::new((insert, last), range.as_ref().map(Ids::from), facts, tables.clone())
                 .in_bulk(sets)
         });
@@ -354,10 +354,10 @@ impl Session {
             Lookup::Ruled(_) | Lookup::NotRuled => {}
         }
         // A rule has come for it, in a session that was asked nothing so far.
-        if !self.relay.session.is_settled() {
+        if !self.relay.known.session.is_settled() {
             return Err(Need::State { must_ask: true }.into());
         }
-        let is_as_then = self.relay.session.state().is_some_and(|now| source.reads_as_in(now));
+        let is_as_then = self.relay.known.session.state().is_some_and(|now| source.reads_as_in(now));
         let Some(text) = source.text.as_deref().filter(|_| is_as_then) else {
             return Err(cannot_prepare_again(name, is_as_then).into());
         };
@@ -376,7 +376,7 @@ impl Session {
     /// What values at the id's place mean to this execution.
     pub(in crate::proxy) fn meaning(&self, prepared: &PreparedInsert) -> Result<Meaning, Refusal> {
         let insert = &prepared.insert;
-        let state = self.relay.session.state().ok_or_else(state_unknown)?;
+        let state = self.relay.known.session.state().ok_or_else(state_unknown)?;
         let meaning = Meaning::new(&state.dialect, insert.target.id_shape());
         if insert.zero_meant.is_some_and(|zero_was_value| zero_was_value != meaning.zero_is_value) {
             return Err(refused(insert.target.at(

@@ -39,7 +39,8 @@ impl Session {
             return Ok(Smallest::Unknown);
         }
         let window = self.relay.down.window();
-        let ok = OkPacket::parse(window.get(HEADER_BYTES..).unwrap_or_default(), self.relay.capabilities);
+        let ok =
+            OkPacket::parse(window.get(HEADER_BYTES..).unwrap_or_default(), self.relay.known.capabilities);
         let is_last = ok.is_ok_and(|ok| self.relay.outstanding.ends_here(&ok));
         let Some(query) = self.written(query).filter(|_| is_last) else { return Ok(Smallest::Unknown) };
         let probe = self.lock_probe(target.rule.schema.as_str(), &target.table);
@@ -62,11 +63,14 @@ impl Session {
             let bytes = Header::parse(window).map_or(0, Header::packet_bytes);
             let answer = window.get(..bytes).unwrap_or_default().to_vec();
             self.relay.down.skip(bytes);
-            let ok = OkPacket::parse(answer.get(HEADER_BYTES..).unwrap_or_default(), self.relay.capabilities);
+            let ok = OkPacket::parse(
+                answer.get(HEADER_BYTES..).unwrap_or_default(),
+                self.relay.known.capabilities,
+            );
             if ok.is_ok_and(|ok| ok.warnings > 0) {
                 let shown = self.ask_within(Question::Table(b"SHOW WARNINGS")).await?.ok();
                 let shown = shown.and_then(|answer| answer.table);
-                self.relay.session.warned = shown.map(|shown| Box::new(Warned::new(shown, b"", b"")));
+                self.relay.known.session.warned = shown.map(|shown| Box::new(Warned::new(shown, b"", b"")));
             }
             let probed = match probe {
                 Some(probe) => Some(self.ask_within(Question::Prepare(probe)).await?),
@@ -120,7 +124,7 @@ impl Session {
 
     async fn advance_past(&mut self, target: &Target, id: u64) -> Result<Advanced, String> {
         let limit = self.shared.id_deadline;
-        let mut tables = self.relay.session.tables.now();
+        let mut tables = self.shared.tables.now();
         loop {
             let now = match tables.lookup(&target.rule.schema, &target.table) {
                 Lookup::Ruled(now) => now,
@@ -130,7 +134,7 @@ impl Session {
             if !tables.is_retired() {
                 return advanced.map_err(|error| error.to_string());
             }
-            let next = self.relay.session.tables.after(&tables, limit).await;
+            let next = self.shared.tables.after(&tables, limit).await;
             tables = next.ok_or("the rules are being changed")?;
         }
     }

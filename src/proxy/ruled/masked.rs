@@ -20,7 +20,7 @@ impl Session {
         command: Command,
         name: &TableName,
     ) -> Result<(), Stop> {
-        let state = self.relay.session.state().ok_or_else(state_unknown)?;
+        let state = self.relay.known.session.state().ok_or_else(state_unknown)?;
         let cannot_ask = |why: &str| {
             Err(refused(format_args!(
                 "{name}: a temporary table may hide this table, and Rowstamp cannot ask the server {why}"
@@ -42,7 +42,7 @@ impl Session {
             Err(error) if matches!(error.code, 1317 | 3024) => {}
             answered => {
                 let row = answered.ok().and_then(|answered| answered.row);
-                self.relay.session.take_temporary(&name.schema, &name.table, answer(row.as_deref()));
+                self.relay.known.session.temporary.note(&name.schema, &name.table, answer(row.as_deref()));
             }
         }
         Ok(())
@@ -56,9 +56,9 @@ impl Session {
         let window = self.relay.up.window();
         let Whole::Is { window_bytes, .. } = whole_payload(window) else { return false };
         let payload = payload_of(window, window_bytes);
-        let has_attributes = command == Command::Query && self.relay.has_attributes();
+        let has_attributes = command == Command::Query && self.relay.known.has_attributes();
         let text = text_at(&payload, has_attributes).ok().and_then(|at| payload.get(at..));
-        let session = &self.relay.session;
+        let session = &self.relay.known.session;
         let back = session.sql_prepared.looks_back(text.unwrap_or_default(), session.dialect());
         !back.may_read_insert_id()
     }
@@ -67,21 +67,21 @@ impl Session {
     /// masks the ruled one.
     pub(in crate::proxy) fn is_masked(&self, arrived: Arrived) -> Result<bool, Unsent> {
         let Some(id) = arrived.statement else { return Ok(false) };
-        let session = &self.relay.session;
-        let (name, was_masked) = match self.relay.statements.get(id) {
+        let session = &self.relay.known.session;
+        let (name, was_masked) = match self.relay.known.statements.get(id) {
             Some(statement) => {
                 let (kept, name) = (&statement.kept, &statement.kept.source.table);
-                let masked = session.masked(&name.schema, &name.table);
+                let masked = session.temporary.masked(&name.schema, &name.table);
                 // Where a rule has come for it, it is planned again, by what masks the name then.
                 let has_new_rule =
-                    || !kept.is_current(&session.tables.now().lookup(&name.schema, &name.table));
+                    || !kept.is_current(&self.shared.tables.now().lookup(&name.schema, &name.table));
                 let must_ask = kept.prepared.is_some() || masked == Masked::Unsure && has_new_rule();
                 if masked == Masked::No || !must_ask {
                     return Ok(false);
                 }
                 (name.clone(), false)
             }
-            None => match self.relay.statements.effects(id).and_then(|e| e.hidden_insert.clone()) {
+            None => match self.relay.known.statements.effects(id).and_then(|e| e.hidden_insert.clone()) {
                 Some(name) => (*name, true),
                 None => return Ok(false),
             },
@@ -89,7 +89,7 @@ impl Session {
         if session.is_untouched() {
             return Err(Need::State { must_ask: true }.into());
         }
-        match (session.masked(&name.schema, &name.table), was_masked) {
+        match (session.temporary.masked(&name.schema, &name.table), was_masked) {
             (Masked::Unsure, _) => Err(Need::Temporary(name).into()),
             (Masked::No, false) => Ok(false),
             (Masked::Yes, true) => Ok(true),

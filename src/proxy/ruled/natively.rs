@@ -63,7 +63,7 @@ impl Session {
         text: &[u8],
         supplied: &mut Supplied,
     ) -> Result<Option<Vec<Arc<Target>>>, Need> {
-        let session = &self.relay.session;
+        let session = &self.relay.known.session;
         let Some(state) = session.state() else { return Ok(None) };
         if RUNS_OTHERS.iter().any(|word| has_whole_word(text, word)) {
             return Ok(None);
@@ -92,17 +92,17 @@ impl Session {
 
     /// An execution of what was prepared as it came. `None`: it is none.
     pub(in crate::proxy) fn execute_forwarded(&mut self, arrived: Arrived) -> Option<Progress> {
-        let effects = arrived.statement.and_then(|id| self.relay.statements.effects(id))?;
+        let effects = arrived.statement.and_then(|id| self.relay.known.statements.effects(id))?;
         if effects.natively.is_empty() {
             return None;
         }
-        let tables = self.relay.session.tables.now();
+        let tables = self.shared.tables.now();
         for target in &effects.natively {
             let (schema, table) = target.named();
-            match self.supplied.lookup(&tables, schema, table) {
+            match self.relay.known.supplied.lookup(&tables, schema, table) {
                 Lookup::NotRuled => {}
                 Lookup::Ruled(now) if now.may_be_forwarded() && self.shared.forwards => {}
-                Lookup::Unknown if self.supplied.may_look() => {
+                Lookup::Unknown if self.relay.known.supplied.may_look() => {
                     let name = TableName::new(schema, table);
                     return Some(Progress::Needs(Need::Table { name, again: false }));
                 }
@@ -147,22 +147,22 @@ impl Session {
     /// The client's text, the execution with its types, and what its answer needs. `None`: it has no
     /// AUTO_INCREMENT, its text was not kept or would be read otherwise now, or data was sent ahead for it.
     fn native_execution(&self, arrived: Arrived, payload: &[u8]) -> Option<(Vec<u8>, Vec<u8>, Note)> {
-        let statement = self.relay.statements.get(arrived.statement?)?;
+        let statement = self.relay.known.statements.get(arrived.statement?)?;
         let (source, prepared) = (&statement.kept.source, statement.kept.prepared.as_ref()?);
         let target = &prepared.insert.target;
-        let state = self.relay.session.state()?;
+        let state = self.relay.known.session.state()?;
         let is_as_then = source.dialect == state.dialect && source.database == state.database;
         if !is_as_then || !statement.long_data.is_empty() || !target.may_go_without() {
             return None;
         }
-        let expected = statement.expected(self.relay.has_attributes());
+        let expected = statement.expected(self.relay.known.has_attributes());
         let params = Params::parse(arrived.command, payload, expected).ok()?;
         let (execution, meaning) = (params.build(), self.meaning(prepared).ok()?);
         let explicit = match params {
             Params::One(one) => execution::Draft::new(prepared, &one, meaning).ok()?.explicit,
             Params::Bulk(bulk) => bulk::Draft::new(prepared, &bulk, meaning).ok()?.explicit,
         };
-        let tables = self.relay.session.tables.now();
+        let tables = self.shared.tables.now();
         let explicit = Explicit::expect(&tables, target, 0, &explicit).into_iter().collect();
         let effects = Effects { natively: vec![target.clone()], ..Effects::default() };
         Some((source.text.clone()?, execution, Note::statements(Vec::new(), explicit, effects)))

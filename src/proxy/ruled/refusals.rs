@@ -33,10 +33,11 @@ impl Session {
             Refusal::NoId(why) => (why, NO_ID),
             _ => return,
         };
-        let source = arrived.statement.and_then(|id| self.relay.statements.get(id)).map(|of| &of.kept.source);
+        let source =
+            arrived.statement.and_then(|id| self.relay.known.statements.get(id)).map(|of| &of.kept.source);
         let (text, dialect) = match (arrived.command, source) {
             (Command::Query, _) => {
-                let at = text_at(payload, self.relay.has_attributes()).unwrap_or(payload.len());
+                let at = text_at(payload, self.relay.known.has_attributes()).unwrap_or(payload.len());
                 (payload.get(at..).map(Cow::Borrowed), self.dialect_now())
             }
             (Command::StmtPrepare, _) => (payload.get(1..).map(Cow::Borrowed), self.dialect_now()),
@@ -55,7 +56,7 @@ impl Session {
     }
 
     fn dialect_now(&self) -> Dialect {
-        let session = &self.relay.session;
+        let session = &self.relay.known.session;
         session.state().map_or_else(|| session.presumed_dialect(), |state| state.dialect)
     }
 
@@ -67,7 +68,7 @@ impl Session {
             }
             None => (UNKNOWN.to_owned(), String::new()),
         };
-        let (who, client) = self.relay.here.who();
+        let (who, client) = self.relay.known.here.who();
         let seen = RefusedStatement {
             digest: digest.clone(),
             statement: statement.clone(),
@@ -76,9 +77,9 @@ impl Session {
             user: who.user.clone(),
             last: SystemTime::now(),
         };
-        if let Some(count) = self.relay.here.all().refused.note(seen) {
+        if let Some(count) = self.relay.known.here.all().refused.note(seen) {
             let client = client.map(|client| client.to_string()).unwrap_or_default();
-            let session = self.relay.here.id();
+            let session = self.relay.known.here.id();
             tracing::warn!(statement, digest, count, user = who.user, client, session, why, "{line}");
         }
     }

@@ -59,8 +59,8 @@ impl Session {
     /// Counts what would become of a statement that goes on. Returns what it would leave behind for
     /// later ones.
     pub(in crate::proxy) fn rehearse(&self, command: Command, text: &[u8]) -> Option<Effects> {
-        let tables = self.relay.session.tables.now();
-        let state = self.relay.session.state().filter(|_| tables.rehearses())?;
+        let tables = self.shared.tables.now();
+        let state = self.relay.known.session.state().filter(|_| tables.rehearses())?;
         let protocol = if command == Command::Query { Protocol::Text } else { Protocol::Prepare };
         let rehearsed = self.rehearsed(&tables, text, (&state.dialect, state.database.as_deref()), protocol);
         let digest = || digest(text, &state.dialect);
@@ -103,8 +103,8 @@ impl Session {
     /// A statement that is too long to be read passes where no rule concerns its table, and would
     /// not with one.
     pub(in crate::proxy) fn rehearse_too_long(&self, beginning: &[u8]) {
-        let tables = self.relay.session.tables.now();
-        let Some(state) = self.relay.session.state().filter(|_| tables.rehearses()) else { return };
+        let tables = self.shared.tables.now();
+        let Some(state) = self.relay.known.session.state().filter(|_| tables.rehearses()) else { return };
         let read_in = (&state.dialect, state.database.as_deref());
         let rehearsed = self.rehearsed(&tables, beginning, read_in, Protocol::Text);
         let Some(name) = rehearsed.tables.first().map(|first| parts(&first.table)) else { return };
@@ -117,7 +117,7 @@ impl Session {
     /// Counts what would become of an execution of an INSERT that the server has as it came.
     pub(in crate::proxy) fn rehearse_execution(&self, tables: &Tables, kept: &Kept, params: &Params<'_>) {
         // It passed while no rule named its table; one has come since.
-        if self.relay.session.is_untouched() {
+        if self.relay.known.session.is_untouched() {
             return;
         }
         let source = &kept.source;
@@ -188,7 +188,7 @@ impl Session {
         (dialect, database): (&Dialect, Option<&str>),
         protocol: Protocol,
     ) -> Rehearsed {
-        let session = &self.relay.session;
+        let session = &self.relay.known.session;
         let looked_at = Mutex::new((Vec::new(), false, false));
         let lookup = |schema: &str, table: &str| {
             let rehearsed = tables.rehearsed(schema, table);
@@ -200,7 +200,7 @@ impl Session {
             if let Some(found) = shadowed {
                 looked_at.0.push(LookedAt { named: TableName::new(schema, table), table: found });
                 // Counted as if it masked nothing, which is what the server would say of most.
-                looked_at.1 |= session.masked(schema, table) == Masked::Unsure;
+                looked_at.1 |= session.temporary.masked(schema, table) == Masked::Unsure;
             }
             rehearsed
         };
@@ -217,7 +217,7 @@ impl Session {
                 any_rules: true,
                 tables: &lookup,
                 id_names: &(),
-                hidden: &|schema, table| session.masked(schema, table) == Masked::Yes,
+                hidden: &|schema, table| session.temporary.masked(schema, table) == Masked::Yes,
                 session: &rehearsed,
             },
             protocol,

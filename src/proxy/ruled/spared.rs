@@ -24,8 +24,8 @@ impl Session {
                 Planned::Untouched(Effects::unseen())
             }
             Planned::Untouched(effects) if effects.ddl || effects.moves_ids => {
-                let dialect = self.relay.session.dialect();
-                let default = self.relay.session.default_schema();
+                let dialect = self.relay.known.session.dialect();
+                let default = self.relay.known.session.default_schema();
                 let mention = tables.mention(text, default);
                 let moves_ids =
                     effects.moves_ids && (mention.table || mention.schema || tables.has_rules_in(default));
@@ -42,7 +42,7 @@ impl Session {
 
     /// Which parts of ruled names a text mentions, or the server's answers about its variables.
     pub(in crate::proxy) fn mentioned(&self, tables: &Tables, text: &[u8]) -> Mentioned {
-        let session = &self.relay.session;
+        let session = &self.relay.known.session;
         let default = session.default_schema();
         let mentioned =
             |text: &[u8]| Mentioned::new(tables.mention(text, default), tables.has_rules_in(default));
@@ -56,7 +56,7 @@ impl Session {
     /// Whether no rule can concern a text, nor what the server answered about the variables that it
     /// runs.
     pub(in crate::proxy) fn is_unconcerned(&self, tables: &Tables, text: &[u8]) -> bool {
-        let session = &self.relay.session;
+        let session = &self.relay.known.session;
         let default = session.default_schema();
         let concerns = |text: &[u8]| tables.concerns(text, default, self.relay.escapes());
         if is_unnamed_compound(tables, text, session) {

@@ -122,7 +122,7 @@ impl Session {
         };
         if went.is_err() {
             // The stage may have counted its rows there.
-            self.relay.session.owe_insert_id(Some(facts.last_insert_id));
+            self.relay.known.session.owe_insert_id(Some(facts.last_insert_id));
         }
         went
     }
@@ -159,12 +159,12 @@ impl Session {
         let answer = match answered {
             Ok(answer) => answer,
             Err(error) => {
-                self.relay.session.warned = self.warned(&insert.target).await?.map(Box::new);
+                self.relay.known.session.warned = self.warned(&insert.target).await?.map(Box::new);
                 self.forget_named(task).await?;
                 return Err(Stop::Failed(with_table_name(&error.payload, &insert.target)));
             }
         };
-        let ok = OkPacket::parse(&answer.first, self.relay.capabilities).map_err(Violation::Backend);
+        let ok = OkPacket::parse(&answer.first, self.relay.known.capabilities).map_err(Violation::Backend);
         let ok = ok.map_err(Over::from)?;
         let (rows, warnings) = (ok.affected_rows, ok.warnings);
         let warned = if warnings > 0 { self.warned(&insert.target).await? } else { None };
@@ -228,7 +228,7 @@ impl Session {
     async fn store_stage(&mut self, job: &Job<'_>, facts: &Facts, filled: Filled) -> Result<(), Stop> {
         let Job { task, insert, stage, .. } = *job;
         let Filled { rows, warnings, warned, told, mut numbering, brought } = filled;
-        let found_rows = self.relay.found_rows();
+        let found_rows = self.relay.known.found_rows();
         let is_told = self.tells_last(job, rows, &brought).await?;
         let last = brought.last.filter(|_| is_told).map_or(insert.last, LastId::Written);
         let (ours, payload, inserts, explicit, effects) = loop {
@@ -262,7 +262,7 @@ impl Session {
                 (None, self.query(&text))
             };
             let ids = range.as_ref().map(Ids::from);
-            let facts = (found_rows, self.relay.session.set_id);
+            let facts = (found_rows, self.relay.known.session.set_id);
             let reply = InsertReply::new((insert, last), ids, facts, tables.clone());
             let reply = reply.staged(target, (rows, warnings, told));
             self.until(|relay| relay.up.is_clear()).await?;
@@ -298,7 +298,7 @@ impl Session {
         let nr_shift = self.relay.send_later(&payload, self.relay.command_packets.into());
         let note = Note::Statements { inserts, explicit: explicit.into_iter().collect(), effects };
         self.relay.owe(Command::Query.reply(), note.moves_ids(), nr_shift, note);
-        self.relay.session.warned = warned.map(|warned| Box::new(warned.stored()));
+        self.relay.known.session.warned = warned.map(|warned| Box::new(warned.stored()));
         if let Some(id) = ours {
             self.relay.close(id);
         }
@@ -329,7 +329,7 @@ impl Session {
     /// The table by the active rules, which may be others than when the statement was planned.
     async fn target_now(&mut self, target: &Arc<Target>) -> Result<(Arc<Tables>, Arc<Target>), Stop> {
         loop {
-            let tables = self.relay.session.tables.now();
+            let tables = self.shared.tables.now();
             if tables.is_retired() {
                 self.supply(Command::Query, Need::Rules { retired: tables }).await?;
                 continue;
@@ -353,9 +353,9 @@ impl Session {
         ids: u32,
     ) -> Result<StageIds, Stop> {
         self.until(|relay| relay.up.is_clear()).await?;
-        let mut supplied = std::mem::take(&mut self.supplied);
+        let mut supplied = std::mem::take(&mut self.relay.known.supplied);
         let taken = self.take_ids(tables, (insert, target), ids, &mut supplied);
-        self.supplied = supplied;
+        self.relay.known.supplied = supplied;
         match taken {
             Ok(range) => Ok(StageIds::Taken(range)),
             Err(Unsent::Needs(need)) => {

@@ -46,8 +46,8 @@ impl Session {
     /// COM_QUERY or COM_STMT_PREPARE with its whole text.
     pub(in crate::proxy) fn statement(&mut self, arriving: &mut Arrived) -> Progress {
         let command = arriving.command;
-        let mut supplied = std::mem::take(&mut self.supplied);
-        let tables = self.relay.session.tables.now();
+        let mut supplied = std::mem::take(&mut self.relay.known.supplied);
+        let tables = self.shared.tables.now();
         let drawing = self.draw(&tables, arriving, &mut supplied);
         let arrived = *arriving;
         match drawing {
@@ -57,16 +57,16 @@ impl Session {
                 return Progress::Done;
             }
             Err(_) if tables.is_retired() => {
-                self.supplied = supplied;
+                self.relay.known.supplied = supplied;
                 return Progress::Needs(Need::Rules { retired: tables });
             }
             Err(unsent) => {
-                self.supplied = supplied;
+                self.relay.known.supplied = supplied;
                 return self.unsent(arrived, unsent);
             }
         }
         let payload = payload_of(self.relay.up.window(), arrived.window_bytes);
-        let has_attributes = command == Command::Query && self.relay.has_attributes();
+        let has_attributes = command == Command::Query && self.relay.known.has_attributes();
         let Ok(text_at) = text_at(&payload, has_attributes) else {
             drop(payload);
             return self.refuse(arrived, &Refusal::MalformedPacket);
@@ -80,20 +80,20 @@ impl Session {
         };
         if let Err(Unsent::Needs(need)) = judged {
             drop(payload);
-            self.supplied = supplied;
+            self.relay.known.supplied = supplied;
             return Progress::Needs(need);
         }
         // The words of a long text take long to look at; once both have been seen, no text tells
         // more.
-        let mentioned = self.relay.session.mentioned;
+        let mentioned = self.relay.known.session.mentioned;
         let mentioned =
             if mentioned.is_ruled() { mentioned } else { mentioned.and(self.mentioned(&tables, text)) };
-        let dialect = self.relay.session.dialect();
+        let dialect = self.relay.known.session.dialect();
         let locks = matches!(judged, Ok(Verdict::Pass(_))) && begins_with(text, dialect, &["LOCK"]);
         let rehearsed = if judged.is_ok() { self.rehearse(command, text) } else { None };
         drop(payload);
         self.relay.may_have_locked |= locks;
-        let session = &mut self.relay.session;
+        let session = &mut self.relay.known.session;
         session.mentioned = mentioned;
         if let Some(effects) = rehearsed {
             session.rehearsed_prepared.take(&effects, None);
@@ -108,7 +108,7 @@ impl Session {
             Ok(Verdict::PassActing(effects)) => {
                 let effects = Arc::new(effects);
                 self.pass(arrived, false, Note::PrepareActing(effects.clone()));
-                self.relay.statements.prepare_acting(effects);
+                self.relay.known.statements.prepare_acting(effects);
                 Progress::Done
             }
             Ok(Verdict::Prepare(kept)) => self.prepare(arrived, kept),
@@ -143,7 +143,7 @@ impl Session {
                 self.relay.owe(Command::StmtPrepare.reply(), false, nr_shift, note);
             }
         }
-        self.relay.statements.prepare(kept);
+        self.relay.known.statements.prepare(kept);
         Progress::Done
     }
 
@@ -163,8 +163,8 @@ impl Session {
 
     /// What is kept of a text that is being prepared. `None`: the session's state is not known.
     fn source(&self, text: &[u8], (schema, table): (&str, &str)) -> Option<Arc<Source>> {
-        let state = self.relay.session.state()?;
-        let has_room = self.relay.statements.has_room(2 * text.len());
+        let state = self.relay.known.session.state()?;
+        let has_room = self.relay.known.statements.has_room(2 * text.len());
         Some(Arc::new(Source {
             text: has_room.then(|| text.to_vec()),
             dialect: state.dialect,
@@ -183,7 +183,7 @@ impl Session {
         text: &[u8],
         supplied: &mut Supplied,
     ) -> Result<Verdict, Unsent> {
-        let session = &self.relay.session;
+        let session = &self.relay.known.session;
         if let Some(error) = session.locked().filter(|_| tables.has_rules()) {
             if locked::may_insert(command, text, session.multi_statements) {
                 return Err(Unsent::Failed(error.to_vec()));
@@ -232,19 +232,19 @@ impl Session {
                 // The server judges any other text that is being prepared before it is executed.
                 let takes_now = protocol == Protocol::Text;
                 let reads_warnings = || {
-                    let session = &self.relay.session;
+                    let session = &self.relay.known.session;
                     session.sql_prepared.looks_back(text, session.dialect()).reads.warnings
                 };
                 if let Some(need) = self.needs_set_id(&plan, supplied).filter(|_| takes_now) {
                     return Err(need.into());
                 }
-                if let Some(need) = self.relay.rights.update_is_unknown(&plan, reads_warnings) {
+                if let Some(need) = self.relay.known.rights.update_is_unknown(&plan, reads_warnings) {
                     return Err(need.into());
                 }
                 if let Some(next) = supplied.next_ids.as_ref().filter(|_| plan.may_pass()) {
                     return Ok(Self::numbered_by_server(tables, plan, next)?);
                 }
-                match takes_now.then(|| self.relay.rights.objection(&plan, reads_warnings)).flatten() {
+                match takes_now.then(|| self.relay.known.rights.objection(&plan, reads_warnings)).flatten() {
                     Some(unsent) => Err(unsent),
                     None if protocol == Protocol::Prepare => self.prepared(text, plan),
                     None if plan.staged().is_some() => Ok(Verdict::Stage(Box::new(plan))),
@@ -283,7 +283,7 @@ impl Session {
     }
 
     fn judge_rewrite(&self, plan: &Plan, texts: (&[u8], &[u8]), written: Written<'_>) -> Result<(), Refusal> {
-        let state = self.relay.session.state().ok_or_else(state_unknown)?;
+        let state = self.relay.known.session.state().ok_or_else(state_unknown)?;
         self.shared.verifier.judge(plan, &state.dialect, texts, written)
     }
 
@@ -307,7 +307,7 @@ impl Session {
         text: &[u8],
         supplied: &Supplied,
     ) -> Result<Planned, Refusal> {
-        let session = &self.relay.session;
+        let session = &self.relay.known.session;
         let Some(state) = session.state() else {
             return if tables.has_rules() {
                 Err(state_unknown())
@@ -318,16 +318,16 @@ impl Session {
         let lookup = |schema: &str, table: &str| match supplied.lookup(tables, schema, table) {
             // A temporary table matters only where the name is ruled.
             found @ (Lookup::NotRuled | Lookup::Unknown) => found,
-            _ if session.masked(schema, table) == Masked::Unsure => Lookup::PerhapsHidden,
+            _ if session.temporary.masked(schema, table) == Masked::Unsure => Lookup::PerhapsHidden,
             found => found,
         };
-        let hidden = |schema: &str, table: &str| session.masked(schema, table) == Masked::Yes;
+        let hidden = |schema: &str, table: &str| session.temporary.masked(schema, table) == Masked::Yes;
         let plan_view = plan::PlanContext {
             dialect: &state.dialect,
             multi_statements: session.multi_statements && protocol == Protocol::Text,
             default_schema: state.database.as_deref(),
             insert_id_is_set: session.set_id != SetId::Unset,
-            cannot_update: self.relay.rights.cannot_update(),
+            cannot_update: self.relay.known.rights.cannot_update(),
             any_rules: tables.has_rules(),
             tables: &lookup,
             id_names: tables,
@@ -342,16 +342,23 @@ impl Session {
     pub(in crate::proxy) fn decide_too_long(&mut self, command: Command, header: Header) -> Option<Need> {
         let window = self.relay.up.window();
         let payload = window.get(HEADER_BYTES..header.packet_bytes().min(window.len())).unwrap_or_default();
-        let has_attributes = command == Command::Query && self.relay.has_attributes();
+        let has_attributes = command == Command::Query && self.relay.known.has_attributes();
         let text = text_at(payload, has_attributes).ok().and_then(|at| payload.get(at..)).unwrap_or_default();
         let protocol = if command == Command::Query { Protocol::Text } else { Protocol::Prepare };
-        let begins_insert =
-            self.relay.session.state().is_some_and(|state| planner::begins_insert(text, &state.dialect));
-        let tables = self.relay.session.tables.now();
-        let planned =
-            if begins_insert { self.planned(&tables, protocol, text, &self.supplied).ok() } else { None };
+        let begins_insert = self
+            .relay
+            .known
+            .session
+            .state()
+            .is_some_and(|state| planner::begins_insert(text, &state.dialect));
+        let tables = self.shared.tables.now();
+        let planned = if begins_insert {
+            self.planned(&tables, protocol, text, &self.relay.known.supplied).ok()
+        } else {
+            None
+        };
         match planned {
-            Some(Planned::Needs(need @ plan::Need::Table(_))) if self.supplied.may_look() => {
+            Some(Planned::Needs(need @ plan::Need::Table(_))) if self.relay.known.supplied.may_look() => {
                 return Some(need.into());
             }
             Some(Planned::Untouched(_)) => {
@@ -393,7 +400,7 @@ impl Session {
                 }
             }
         }
-        let facts = (self.relay.found_rows(), self.relay.session.set_id);
+        let facts = (self.relay.known.found_rows(), self.relay.known.session.set_id);
         let mut taken = ranges.iter();
         let mut inserts = Vec::with_capacity(plan.inserts.len());
         for insert in &plan.inserts {
@@ -430,7 +437,7 @@ impl Session {
             supplied.put(tables, target.clone(), range);
             return Err(Need::Guard { tables: tables.clone(), target: target.clone() }.into());
         }
-        self.relay.here.count(Count::Ids, n.get());
+        self.relay.known.here.count(Count::Ids, n.get());
         target.filled.note(n.get());
         Ok(within(target, range)?)
     }
@@ -439,7 +446,7 @@ impl Session {
     /// READ UNCOMMITTED.
     pub(in crate::proxy) async fn smallest_id(&mut self, question: &SmallestId) -> Going<Smallest> {
         let target = &question.target;
-        let Some(schema) = self.relay.session.tables.schema() else { return Ok(Smallest::Unknown) };
+        let Some(schema) = self.shared.tables.schema() else { return Ok(Smallest::Unknown) };
         // Of the table, also where the statement names a view.
         let Some(column) = target.id_shape() else { return Ok(Smallest::Unknown) };
         let column = ColumnShape { name: target.rule.column.clone(), ..column.clone() };

@@ -38,7 +38,7 @@ impl Session {
         // The wrapper sets it again; where the statement fails, what the function shows is
         // undefined anyway.
         if inserts.iter().any(InsertReply::sets_insert_id) {
-            self.relay.session.owed_insert_id = None;
+            self.relay.known.session.owed_insert_id = None;
         }
         self.spend_set_id(&inserts);
         let note = Note::statements(inserts, explicit, plan.effects);

@@ -8,7 +8,7 @@ use crate::mysql::error::Refusal;
 use crate::mysql::packet::Header;
 use crate::mysql::prepared::LAST_PREPARED;
 use crate::proxy::known::explicit::set_id::SetId;
-use crate::proxy::known::need::{Need, Supplied};
+use crate::proxy::known::need::Need;
 use crate::proxy::relay::outstanding::Note;
 use crate::proxy::relay::unconcerned::Unconcerned;
 use crate::proxy::relay::{Arrived, Came, Event, number_after};
@@ -41,7 +41,7 @@ impl Session {
     /// Decides a command by what is known. What it draws may make its text longer.
     pub(in crate::proxy) fn at_once(&mut self, arrived: &mut Arrived) -> Progress {
         self.relay.command_packets = number_after(arrived.packets);
-        let rewritten = self.relay.here.counted(Count::Rewritten);
+        let rewritten = self.relay.known.here.counted(Count::Rewritten);
         let begun = Instant::now();
         // What was looked at before has waited since.
         let at = self.relay.came.map_or(begun, |came| came.at);
@@ -54,7 +54,7 @@ impl Session {
             // Also of what has no answer.
             self.relay.came = None;
         }
-        let here = &self.relay.here;
+        let here = &self.relay.known.here;
         if here.counted(Count::Rewritten) > rewritten {
             here.all().rewriting.note(begun.elapsed());
         }
@@ -64,10 +64,10 @@ impl Session {
     fn treat(&mut self, arriving: &mut Arrived) -> Progress {
         let arrived = *arriving;
         match arrived.command {
-            _ if arrived.statement.is_some_and(|id| self.relay.statements.is_refused(id)) => {
+            _ if arrived.statement.is_some_and(|id| self.relay.known.statements.is_refused(id)) => {
                 self.refuse_unprepared(arrived)
             }
-            Command::Query if self.relay.session.warned.is_some() => Progress::ShowWarnings,
+            Command::Query if self.relay.known.session.warned.is_some() => Progress::ShowWarnings,
             Command::Query | Command::StmtPrepare | Command::StmtExecute | Command::StmtBulkExecute => {
                 self.treat_by_state(arriving)
             }
@@ -103,7 +103,7 @@ impl Session {
         match command {
             Command::Query | Command::StmtPrepare => self.statement(arriving),
             // The server refuses each of them.
-            _ if self.relay.session.locked().is_some() => self.note_and_pass(arrived),
+            _ if self.relay.known.session.locked().is_some() => self.note_and_pass(arrived),
             _ => self.execute(arrived),
         }
     }
@@ -113,7 +113,7 @@ impl Session {
         if let Some(id) = arrived.statement {
             self.relay.translate_id();
             match arrived.command {
-                Command::StmtClose => self.relay.statements.close(id),
+                Command::StmtClose => self.relay.known.statements.close(id),
                 Command::StmtReset => {
                     self.forget_long_data(arrived);
                 }
@@ -124,7 +124,7 @@ impl Session {
         if arrived.command == Command::SetOption
             && let Some(&[option @ (0 | 1), 0]) = self.relay.payload(arrived).get(1..3)
         {
-            self.relay.session.multi_statements = option == 0;
+            self.relay.known.session.multi_statements = option == 0;
         }
         self.pass(arrived, false, Note::Nothing)
     }
@@ -136,12 +136,12 @@ impl Session {
         may_change_session: bool,
         note: Note,
     ) -> Progress {
-        if matches!(self.relay.session.set_id, SetId::Taken(_)) {
+        if matches!(self.relay.known.session.set_id, SetId::Taken(_)) {
             // Its table has lost its rule meanwhile, and the server has the id no longer.
             return self.refuse(arrived, &Refusal::NoId("the rules are being changed; try again".into()));
         }
         if arrived.command == Command::StmtPrepare {
-            self.relay.statements.forget_last();
+            self.relay.known.statements.forget_last();
         }
         self.audit_drawn();
         let reply = self.relay.reply_to(arrived.command);
@@ -172,7 +172,7 @@ impl Session {
         self.relay.drawn = None;
         let sent_ahead = match arrived.command {
             Command::StmtPrepare => {
-                self.relay.statements.refuse_last();
+                self.relay.known.statements.refuse_last();
                 None
             }
             Command::StmtExecute | Command::StmtBulkExecute => {
@@ -197,9 +197,7 @@ impl Session {
 
     /// The command is decided: what was found out for it serves no other.
     pub(in crate::proxy) fn decided(&mut self) -> Progress {
-        self.supplied = Supplied::default();
-        self.relay.rights.forget_answers();
-        self.relay.session.sql_prepared.forget_answers();
+        self.relay.known.forget_supplied();
         Progress::Done
     }
 }

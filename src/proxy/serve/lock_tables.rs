@@ -45,7 +45,7 @@ impl Session {
     pub(super) async fn must_see_ids(&mut self, command: Command, target: &Arc<Target>) -> Result<(), Stop> {
         let mut seen = self.look(command, target, true).await?;
         let name = TableName::new(&target.rule.schema, &target.table);
-        let in_force = self.relay.session.tables.clone();
+        let in_force = self.shared.tables.clone();
         for _ in 0..LOCKS_WAITED_MAX {
             if !seen.as_ref().is_err_and(|unseen| unseen.is_locked) {
                 break;
@@ -61,7 +61,7 @@ impl Session {
             // After the lock. What the session itself sees can be old in a transaction.
             seen = self.look(command, target, true).await?;
             let is_locked = seen.as_ref().is_err_and(|unseen| unseen.is_locked);
-            let session = &self.relay.session;
+            let session = &self.relay.known.session;
             let is_in_transaction =
                 session.has_status(status::IN_TRANS) || !session.has_status(status::AUTOCOMMIT);
             if is_locked && is_in_transaction {
@@ -77,7 +77,7 @@ impl Session {
             target.rule.schema, target.table, unseen.why
         );
         if target.may_go_without() {
-            self.supplied.without_ids = Some(why);
+            self.relay.known.supplied.without_ids = Some(why);
             return Ok(());
         }
         Err(Refusal::NoId(why).into())
@@ -89,7 +89,7 @@ impl Session {
         target: &Arc<Target>,
         hides: bool,
     ) -> Result<Result<(), Unseen>, Stop> {
-        let in_force = self.relay.session.tables.clone();
+        let in_force = self.shared.tables.clone();
         let read = if self.relay.may_have_locked {
             let (tables, name) = (in_force.now(), TableName::new(&target.rule.schema, &target.table));
             self.read_if_locked(command, &tables, &name, tables.reach(target)).await?
@@ -141,7 +141,7 @@ impl Session {
         if matches!(command, Command::Query | Command::StmtPrepare) {
             return self.reads_counts(command);
         }
-        let statement = relay.named_statement().and_then(|id| relay.statements.get(id));
+        let statement = relay.named_statement().and_then(|id| relay.known.statements.get(id));
         let source = statement.map(|statement| &statement.kept.source);
         source.is_some_and(|source| {
             let text = source.text.as_deref();
@@ -157,7 +157,7 @@ impl Session {
 
     /// A text of ours in the session's character set.
     pub(in crate::proxy) fn written(&self, text: &str) -> Option<Vec<u8>> {
-        let charset = self.relay.session.state()?.dialect.charset;
+        let charset = self.relay.known.session.state()?.dialect.charset;
         Some(charset.written(text)?.into_owned())
     }
 }

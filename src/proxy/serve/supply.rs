@@ -84,27 +84,28 @@ impl Session {
         let limit = self.shared.id_deadline;
         match need {
             Need::State { must_ask } => {
-                if must_ask && self.relay.session.ask() {
+                if must_ask && self.relay.known.session.ask() {
                     self.until(|relay| relay.up.is_clear()).await?;
                     self.relay.ask_state();
                 }
-                let is_known =
-                    |relay: &Relay| relay.session.is_settled() && !relay.outstanding.may_change_session();
+                let is_known = |relay: &Relay| {
+                    relay.known.session.is_settled() && !relay.outstanding.may_change_session()
+                };
                 self.until(is_known).await?;
             }
             Need::Views => {
-                let tables = self.relay.session.tables.now();
+                let tables = self.shared.tables.now();
                 self.meanwhile(tables.know_views()).await?;
             }
             Need::Table { name, again } => {
-                let tables = self.relay.session.tables.now();
+                let tables = self.shared.tables.now();
                 let read = self.read_locked(command, &tables, &name).await?;
                 self.meanwhile(tables.fetch(&name.schema, &name.table, again, read.as_deref())).await?;
             }
             Need::Temporary(name) => self.ask_temporary(command, &name).await?,
             Need::Value { question } => {
                 let answer = self.ask(Question::Query(&question)).await?;
-                self.relay.session.sql_prepared.answered(question, answer);
+                self.relay.known.session.sql_prepared.answered(question, answer);
             }
             Need::Sequences(tables) => self.ask_sequences(&tables).await?,
             Need::Users => self.wait_for_users().await?,
@@ -118,13 +119,13 @@ impl Session {
                     Right::Update => format!(" ON DUPLICATE KEY UPDATE {column}=LAST_INSERT_ID({column})"),
                 };
                 let sql = format!("INSERT INTO {schema}.{name} ({column}) VALUES (NULL){update}");
-                let state = self.relay.session.state();
+                let state = self.relay.known.session.state();
                 match state.and_then(|state| state.dialect.charset.written(&sql)).map(Cow::into_owned) {
                     Some(sql) => {
                         let answered = self.ask(Question::Prepare(&sql)).await?;
-                        self.relay.rights.answered(right, &target, answered);
+                        self.relay.known.rights.answered(right, &target, answered);
                     }
-                    None => self.relay.rights.unsure(right, &target),
+                    None => self.relay.known.rights.unsure(right, &target),
                 }
             }
             Need::Look(target) => self.must_see_ids(command, &target).await?,
@@ -135,13 +136,13 @@ impl Session {
                 }
                 let taken = self.meanwhile(tables.take_or_none(&target, n, limit)).await?;
                 let waited = u64::try_from(asked.elapsed().as_nanos()).unwrap_or(u64::MAX);
-                self.relay.here.count(Count::WaitedNanos, waited);
+                self.relay.known.here.count(Count::WaitedNanos, waited);
                 match taken {
-                    Ok(ids) => self.supplied.put(&tables, target, ids),
+                    Ok(ids) => self.relay.known.supplied.put(&tables, target, ids),
                     // The rules that are active by now say whether there are ids.
                     Err(_) if tables.is_retired() => {}
                     Err(error) if error.is_outage() && target.may_go_without() => {
-                        self.supplied.without_ids = Some(error.for_client());
+                        self.relay.known.supplied.without_ids = Some(error.for_client());
                     }
                     Err(error) => return Err(Refusal::NoId(error.for_client()).into()),
                 }
@@ -150,14 +151,14 @@ impl Session {
                 let guarded = self.meanwhile(tables.guarded(&target, limit)).await?;
                 match guarded {
                     Err(error) if error.is_outage() && target.may_go_without() => {
-                        self.supplied.without_ids = Some(error.for_client());
+                        self.relay.known.supplied.without_ids = Some(error.for_client());
                     }
                     guarded => guarded.map_err(|error| Refusal::NoId(error.for_client()))?,
                 }
             }
             Need::Rules { retired } => {
-                self.supplied.begin_again();
-                let in_force = self.relay.session.tables.clone();
+                self.relay.known.supplied.begin_again();
+                let in_force = self.shared.tables.clone();
                 let next = self.meanwhile(in_force.after(&retired, limit)).await?;
                 next.ok_or_else(|| Refusal::NoId("the rules are being changed; try again".into()))?;
             }
@@ -167,7 +168,9 @@ impl Session {
                 let answer = answered.map_err(|error| Stop::Failed(error.payload))?;
                 let ok = PrepareOk::parse(&answer.first, self.relay.forms).map_err(Violation::Backend);
                 let server_id = ok.map_err(Over::from)?.statement_id;
-                let Some(before) = self.relay.statements.replace(id, server_id, kept) else { return Ok(()) };
+                let Some(before) = self.relay.known.statements.replace(id, server_id, kept) else {
+                    return Ok(());
+                };
                 if let Some(old) = before.server_id {
                     self.relay.close(old);
                 }

@@ -198,7 +198,7 @@ impl Relay {
             Question::Command(payload) => self.send_own(Purpose::Asked, Reply::Query, payload),
             Question::Load(payload) => self.send_load(payload),
             Question::Prepare(text) | Question::PrepareAndKeep(text) => {
-                self.statements.is_displaced = true;
+                self.known.statements.is_displaced = true;
                 let payload = command_payload(Command::StmtPrepare, text);
                 self.send_own(Purpose::Asked, Reply::Prepare, &payload);
             }

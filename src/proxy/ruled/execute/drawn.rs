@@ -23,18 +23,18 @@ use crate::tables::{DrawnFrom, Tables};
 impl Session {
     /// COM_STMT_EXECUTE or COM_STMT_BULK_EXECUTE. `None`: it goes on, with its ids if it has calls.
     pub(in crate::proxy) fn draw_execution(&mut self, arriving: &mut Arrived) -> Option<Progress> {
-        let id = arriving.statement.filter(|id| self.relay.statements.draws(*id))?;
-        let tables = self.relay.session.tables.now();
-        let mut supplied = std::mem::take(&mut self.supplied);
+        let id = arriving.statement.filter(|id| self.relay.known.statements.draws(*id))?;
+        let tables = self.shared.tables.now();
+        let mut supplied = std::mem::take(&mut self.relay.known.supplied);
         let drawn = self.drawn_execution(&tables, arriving, id, &mut supplied);
-        self.supplied = supplied;
+        self.relay.known.supplied = supplied;
         let unsent = match drawn {
             _ if tables.is_retired() => Need::Rules { retired: tables }.into(),
             Err(unsent) => unsent,
             // An INSERT that is kept is looked at for its own ids next.
-            Ok(()) if self.relay.statements.get(id).is_some() => return None,
+            Ok(()) if self.relay.known.statements.get(id).is_some() => return None,
             Ok(()) => {
-                let effects = self.relay.statements.effects(id);
+                let effects = self.relay.known.statements.effects(id);
                 if effects.as_ref().is_some_and(|effects| effects.hidden_insert.is_some()) {
                     return None;
                 }
@@ -55,9 +55,9 @@ impl Session {
         if self.is_drawn(tables, arrived)? {
             return Ok(());
         }
-        let with_attributes = self.relay.has_attributes();
+        let with_attributes = self.relay.known.has_attributes();
         let payload = self.relay.payload(*arrived).into_owned();
-        let statement = self.relay.statements.drawing(id).ok_or(Refusal::UnknownStatement(id))?;
+        let statement = self.relay.known.statements.drawing(id).ok_or(Refusal::UnknownStatement(id))?;
         let draws = statement.draws.clone();
         let expected = statement.expected(with_attributes);
         let params = Params::parse(arrived.command, &payload, expected)?;
@@ -75,7 +75,7 @@ impl Session {
         let bound = bound(params, &draws, &values).ok_or_else(|| refused("the ids do not fit the calls"))?;
         let mut packets = Vec::with_capacity(bound.len() + 8);
         put_packets(&mut packets, 0, &bound);
-        if let Some(statement) = self.relay.statements.drawing(id) {
+        if let Some(statement) = self.relay.known.statements.drawing(id) {
             statement.long_data.clear();
         }
         self.put_drawn(arrived, packets, (tables, taken), (Some(draws.digest.clone()), None));
@@ -89,7 +89,7 @@ impl Session {
         supplied: &mut Supplied,
     ) -> Result<Wanted, Unsent> {
         let name = &param.generator;
-        let has_sequences = self.relay.session.presumed_dialect().is_mariadb();
+        let has_sequences = self.relay.known.session.presumed_dialect().is_mariadb();
         let target = match tables.drawn_from(&name.schema, &name.table, has_sequences) {
             DrawnFrom::Generator(target) => target,
             DrawnFrom::Unknown if supplied.may_look() => return Err(Need::Sequences(tables.clone()).into()),

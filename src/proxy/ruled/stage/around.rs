@@ -105,7 +105,7 @@ impl Session {
             answers.extend(self.ask_all(questions).await?);
             if answers.iter().skip(first.len()).any(Result::is_err) {
                 // What is asked next takes them away.
-                self.relay.session.warned = self.warned(&job.insert.target).await?.map(Box::new);
+                self.relay.known.session.warned = self.warned(&job.insert.target).await?.map(Box::new);
             }
         }
         let after: Vec<_> = queries(after).collect();

@@ -31,7 +31,7 @@ impl Session {
             kind => self.nulls(kind, &insert.target).await?,
         };
         let create = stage.create(text, nulls, Engine::InnoDb);
-        let left = self.relay.session.stage.take();
+        let left = self.relay.known.session.stage.take();
         let left = left.as_deref().map(Question::Query);
         // What is prepared has been judged, and LOAD cannot be. The client's text is the last: SHOW
         // WARNINGS shows its error.
@@ -44,14 +44,14 @@ impl Session {
         let (facts, made, judged) = (answers.next(), answers.next(), answers.next());
         let mut made = made.ok_or_else(lost)?;
         let drop = || task.around().map_or_else(|| stage.drop(), |around| around.drop.clone());
-        self.relay.session.stage = made.is_ok().then(drop);
+        self.relay.known.session.stage = made.is_ok().then(drop);
         if let Some(Err(error)) = judged {
             return Err(Stop::Failed(error.payload));
         }
         let facts = Facts { unwarned, ..facts_of(facts.ok_or_else(lost)?, &insert.target)? };
         if made.is_err() {
             made = self.make_otherwise(made, job, nulls, create).await?;
-            self.relay.session.stage = made.is_ok().then(drop);
+            self.relay.known.session.stage = made.is_ok().then(drop);
         }
         if let Err(error) = made {
             // As LOAD says it itself.
@@ -111,7 +111,7 @@ impl Session {
 
     /// Which triggers an INSERT into the table fires; `None`: the control account cannot see them.
     pub(super) async fn fired(&mut self, target: &Target) -> Going<Option<Fired>> {
-        let in_force = self.relay.session.tables.clone();
+        let in_force = self.shared.tables.clone();
         self.meanwhile(async {
             let (schema, table) = target.named();
             let asked = in_force.schema()?.fired_by_insert(schema, table).await;
@@ -126,7 +126,7 @@ impl Session {
     async fn nulls(&mut self, kind: Kind, target: &Target) -> Result<(Nulls, Option<String>), Stop> {
         let schema = target.named().0;
         let has_trigger = self.fired(target).await?.map(|fired| fired.before);
-        let state = self.relay.session.state();
+        let state = self.relay.known.session.state();
         let is_mysql = state.is_some_and(|state| !state.dialect.is_mariadb());
         let strict = [SqlMode::STRICT_TRANS_TABLES, SqlMode::STRICT_ALL_TABLES];
         let is_strict =

@@ -37,7 +37,7 @@ impl Session {
 
     /// Runs a text of ours with what USING binds.
     pub(super) async fn run_named(&mut self, text: &[u8], named: &Named) -> Result<Answered, Stop> {
-        let sql_mode = self.relay.session.state().ok_or_else(state_unknown)?.dialect.sql_mode;
+        let sql_mode = self.relay.known.session.state().ok_or_else(state_unknown)?.dialect.sql_mode;
         let prepare = [b"PREPARE `rowstamp fill` FROM '", &*escape(text, b'\'', sql_mode), b"'"].concat();
         if let Err(error) = self.ask(Question::Query(&prepare)).await? {
             return Ok(Err(error));

@@ -22,7 +22,7 @@ use crate::proxy::session::{Over, Question, Session, Stop};
 impl Session {
     /// COM_QUERY of a text of ours.
     pub(super) fn query(&self, text: &[u8]) -> Vec<u8> {
-        let attributes: &[u8] = if self.relay.has_attributes() { &attributes::NONE } else { &[] };
+        let attributes: &[u8] = if self.relay.known.has_attributes() { &attributes::NONE } else { &[] };
         command_payload(Command::Query, &[attributes, text].concat())
     }
 
@@ -40,7 +40,7 @@ impl Session {
         let prepared = kept.prepared.as_ref().ok_or_else(lost)?;
         let client_params = prepared.text.client_params;
         let sent_ahead: BTreeSet<u16> = long_data.keys().copied().collect();
-        let with_attributes = self.relay.has_attributes();
+        let with_attributes = self.relay.known.has_attributes();
         let expected = Expected {
             params: client_params,
             types: types.as_deref(),
@@ -94,12 +94,12 @@ impl Session {
         let prepared = kept.prepared.as_ref().ok_or_else(lost)?;
         let target = &prepared.insert.target;
         self.meaning(prepared)?;
-        let now = self.relay.session.state().ok_or_else(state_unknown)?;
+        let now = self.relay.known.session.state().ok_or_else(state_unknown)?;
         let around = Around::new(&kept, now)?;
         let is_mariadb = now.dialect.is_mariadb();
-        let with_attributes = self.relay.has_attributes();
+        let with_attributes = self.relay.known.has_attributes();
         let statement =
-            arrived.statement.and_then(|id| self.relay.statements.get_mut(id)).ok_or_else(lost)?;
+            arrived.statement.and_then(|id| self.relay.known.statements.get_mut(id)).ok_or_else(lost)?;
         let expected = statement.expected(with_attributes);
         let is_bulk = arrived.command == Command::StmtBulkExecute;
         if is_bulk && !statement.long_data.is_empty() {

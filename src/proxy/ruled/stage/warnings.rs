@@ -47,13 +47,13 @@ impl Session {
     }
 
     async fn shown_warnings(&mut self, payload: &[u8]) -> Result<Vec<Vec<u8>>, Stop> {
-        let at = text_at(payload, self.relay.has_attributes()).map_err(|_| lost())?;
-        let dialect = self.relay.session.dialect();
+        let at = text_at(payload, self.relay.known.has_attributes()).map_err(|_| lost())?;
+        let dialect = self.relay.known.session.dialect();
         let text = payload.get(at..).unwrap_or_default();
         let shown = shows_warnings(text, dialect).ok_or_else(lost)?;
-        let is_stored = self.relay.session.warned.as_ref().is_some_and(|warned| warned.is_stored);
+        let is_stored = self.relay.known.session.warned.as_ref().is_some_and(|warned| warned.is_stored);
         let storing = if is_stored { self.ask_table().await? } else { None };
-        let warned = self.relay.session.warned.as_ref().ok_or_else(lost)?;
+        let warned = self.relay.known.session.warned.as_ref().ok_or_else(lost)?;
         Ok(warned.shown(storing.as_ref(), shown))
     }
 }

@@ -36,7 +36,7 @@ impl Session {
         reply.was_looked_at = true;
         let Some(id) = error.and_then(|(_, text)| reply.collided(&text)) else { return };
         let (target, rows, may_be) = (reply.target.clone(), reply.rows(), reply.may_be_sent_again());
-        let tables = self.relay.session.tables.clone();
+        let tables = self.shared.tables.clone();
         let schema = tables.schema();
         let is_there = match schema {
             Some(schema) => timeout(LOOK_MAX, is_there(schema, &target, id)).await.unwrap_or(None),
@@ -64,11 +64,12 @@ impl Session {
         let Some(kept) = self.relay.kept() else { return false };
         let payload = payload_of(kept, kept.len());
         if payload.first() == Some(&(Command::Query as u8)) {
-            let Some(state) = self.relay.session.state() else { return false };
-            let text = text_at(&payload, self.relay.has_attributes()).ok().and_then(|at| payload.get(at..));
+            let Some(state) = self.relay.known.session.state() else { return false };
+            let text =
+                text_at(&payload, self.relay.known.has_attributes()).ok().and_then(|at| payload.get(at..));
             return text.is_some_and(|text| stores_only(text, state.dialect));
         }
-        let statement = statement_id(&payload).ok().and_then(|id| self.relay.statements.get(id));
+        let statement = statement_id(&payload).ok().and_then(|id| self.relay.known.statements.get(id));
         let source = statement.map(|statement| &statement.kept.source);
         source
             .is_some_and(|source| source.text.as_ref().is_some_and(|text| stores_only(text, source.dialect)))

@@ -79,13 +79,13 @@ impl Session {
 
     /// Has the server say whether it has a function that a call would be.
     pub(in crate::proxy) async fn ask_function(&mut self, name: &'static str) -> Result<(), Stop> {
-        let ddl = self.relay.session.tables.now().ddl_seen();
+        let ddl = self.shared.tables.now().ddl_seen();
         let arguments = if name == "ROWSTAMP_TAKE" { "1,1" } else { "1" };
         let sql = format!("SELECT {name}({arguments})");
         let answer = self.ask(Question::Prepare(sql.as_bytes())).await?;
         let is_there = !matches!(&answer, Err(error) if NO_FUNCTION.contains(&error.code));
-        let database = self.relay.session.state().and_then(|state| state.database.clone());
-        self.relay.session.drawn.answered(name, database, ddl, is_there);
+        let database = self.relay.known.session.state().and_then(|state| state.database.clone());
+        self.relay.known.session.drawn.answered(name, database, ddl, is_there);
         Ok(())
     }
 
@@ -99,18 +99,18 @@ impl Session {
         if self.is_drawn(tables, arrived)? {
             return Ok(Drawing::Done);
         }
-        if !tables.has_draws() || self.relay.session.locked().is_some() {
+        if !tables.has_draws() || self.relay.known.session.locked().is_some() {
             return Ok(Drawing::Done);
         }
         let payload = payload_of(self.relay.up.window(), arrived.window_bytes);
-        let has_attributes = arrived.command == Command::Query && self.relay.has_attributes();
+        let has_attributes = arrived.command == Command::Query && self.relay.known.has_attributes();
         let Ok(text_at) = text_at(&payload, has_attributes) else { return Ok(Drawing::Done) };
         let (before, text) = payload.split_at_checked(text_at).unwrap_or_default();
         if !tables.may_draw(text) {
             return Ok(Drawing::Done);
         }
-        let dialect = self.relay.session.state().ok_or_else(state_unknown)?.dialect;
-        let several = self.relay.session.multi_statements && arrived.command == Command::Query;
+        let dialect = self.relay.known.session.state().ok_or_else(state_unknown)?.dialect;
+        let several = self.relay.known.session.multi_statements && arrived.command == Command::Query;
         let found = Lexer::new(text, dialect).map(|lexer| draws::find(lexer, several));
         // What cannot be read is the server's to judge.
         let Some(Ok((draws, later))) = found else { return Ok(Drawing::Done) };
@@ -193,7 +193,7 @@ impl Session {
         call: &Call,
         supplied: &mut Supplied,
     ) -> Result<Option<Arc<Target>>, Unsent> {
-        let session = &self.relay.session;
+        let session = &self.relay.known.session;
         let state = session.state().ok_or_else(state_unknown)?;
         let dialect = &state.dialect;
         let decoded = |token| name::decode(text, token, dialect.charset);
@@ -215,7 +215,7 @@ impl Session {
             DrawnFrom::Generator(target) => target,
         };
         if dialect.is_mariadb() {
-            match session.masked(&schema, &generator) {
+            match session.temporary.masked(&schema, &generator) {
                 Masked::No => {}
                 Masked::Yes => return Ok(None),
                 Masked::Unsure => return Err(Need::Temporary(TableName::new(schema, generator)).into()),
@@ -272,7 +272,7 @@ impl Session {
                 What::Ids(n) => n,
                 What::Last => {
                     let drawn = known.map(|known| known.last);
-                    let id = drawn.or_else(|| self.relay.session.drawn.last(&target.rule.generator));
+                    let id = drawn.or_else(|| self.relay.known.session.drawn.last(&target.rule.generator));
                     values.push(id.map_or(Value::Null, Value::Id));
                     continue;
                 }
@@ -300,7 +300,7 @@ impl Session {
     /// The user of ours who draws, if one has the name of the session's.
     fn drawer(&self, supplied: &mut Supplied) -> Result<Option<Arc<User>>, Unsent> {
         let Some(users) = &self.shared.users else { return Ok(None) };
-        users.of_sql(self.relay.rights.user()).map_err(|Unsure| {
+        users.of_sql(self.relay.known.rights.user()).map_err(|Unsure| {
             if users.is_new() && supplied.may_look() {
                 return Need::Users.into();
             }

@@ -26,7 +26,7 @@ impl Session {
     /// What is to be known before a text that is run goes on.
     pub(in crate::proxy::ruled) fn needs_set_id(&self, plan: &Plan, supplied: &Supplied) -> Option<Need> {
         let passes = plan.may_pass();
-        if self.relay.session.set_id != SetId::MayBeSet || passes && supplied.next_ids.is_some() {
+        if self.relay.known.session.set_id != SetId::MayBeSet || passes && supplied.next_ids.is_some() {
             return None;
         }
         let insert = plan.inserts.iter().find(|insert| insert.may_take_ids())?;
@@ -61,7 +61,8 @@ impl Session {
         (ids, explicit): (u32, &[i128]),
         writes_each: bool,
     ) -> Result<Option<Explicit>, Refusal> {
-        let (SetId::Taken(next), Some(n)) = (self.relay.session.set_id, NonZeroU64::new(ids.into())) else {
+        let (SetId::Taken(next), Some(n)) = (self.relay.known.session.set_id, NonZeroU64::new(ids.into()))
+        else {
             return Ok(Explicit::expect(tables, target, insert.statement, explicit));
         };
         may_be_written(target)?;
@@ -79,7 +80,8 @@ impl Session {
         ids: u32,
         supplied: &mut Supplied,
     ) -> Result<IdBlock, Unsent> {
-        let (SetId::Taken(next), Some(n)) = (self.relay.session.set_id, NonZeroU64::new(ids.into())) else {
+        let (SetId::Taken(next), Some(n)) = (self.relay.known.session.set_id, NonZeroU64::new(ids.into()))
+        else {
             if supplied.without_ids.is_none() {
                 supplied.look_before(tables, insert, target)?;
             }
@@ -99,15 +101,15 @@ impl Session {
     /// What is sent uses it up.
     pub(in crate::proxy::ruled) fn spend_set_id(&mut self, inserts: &[InsertReply]) {
         if inserts.iter().any(InsertReply::is_said) {
-            self.relay.session.set_id = SetId::Unset;
+            self.relay.known.session.set_id = SetId::Unset;
         }
     }
 
     /// The server has it again, for no statement has used it.
     pub(in crate::proxy) fn give_set_id_back(&mut self) {
-        if let SetId::Taken(next) = self.relay.session.set_id {
+        if let SetId::Taken(next) = self.relay.known.session.set_id {
             self.relay.query_own(Purpose::SetId, format!("SET insert_id={}", next.first()));
-            self.relay.session.set_id = SetId::MayBeSet;
+            self.relay.known.session.set_id = SetId::MayBeSet;
         }
     }
 
@@ -120,12 +122,12 @@ impl Session {
         let (next, last_insert_id) =
             read.ok_or_else(|| refused("Rowstamp cannot read insert_id; try again"))?;
         if !next.is_set() {
-            self.relay.session.set_id = SetId::Unset;
+            self.relay.known.session.set_id = SetId::Unset;
         } else if let Some(target) = taken_for {
             self.use_set_id_up(&target, last_insert_id).await?;
-            self.relay.session.set_id = SetId::Taken(next);
+            self.relay.known.session.set_id = SetId::Taken(next);
         } else {
-            self.supplied.next_ids = Some(next);
+            self.relay.known.supplied.next_ids = Some(next);
         }
         Ok(())
     }
@@ -133,7 +135,7 @@ impl Session {
     /// Has the server forget `insert_id`. MySQL takes SET insert_id=0 for an id, and forgets one only when a row has used
     /// it.
     async fn use_set_id_up(&mut self, target: &Target, last_insert_id: u64) -> Result<(), Stop> {
-        if self.relay.session.presumed_dialect().is_mariadb() {
+        if self.relay.known.session.presumed_dialect().is_mariadb() {
             let unset = self.ask(Question::Query(b"SET insert_id=0")).await?;
             return unset.map(drop).map_err(|error| Stop::Failed(error.payload));
         }
@@ -144,7 +146,7 @@ impl Session {
         );
         let drop = format!("DROP TEMPORARY TABLE {name}");
         let written =
-            |sql: &str| Some(self.relay.session.state()?.dialect.charset.written(sql)?.into_owned());
+            |sql: &str| Some(self.relay.known.session.state()?.dialect.charset.written(sql)?.into_owned());
         let (Some(create), Some(drop)) = (written(&create), written(&drop)) else {
             let why = "the client's character set cannot write the database's name; connect with utf8mb4";
             return Err(refused(target.at(why)).into());

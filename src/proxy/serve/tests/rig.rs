@@ -229,6 +229,7 @@ impl Rig {
         let mut rig = Rig::new(capabilities).await;
         rig.session
             .relay
+            .known
             .session
             .take_state(Some(b"\x00\x0e757466386d6234\x00\x0e757466386d6234\x010\x011\x00\x010\x00"));
         rig.session.shared.tables.now().fetch("s", "t", false, None).await;
@@ -286,7 +287,7 @@ async fn under_retired_rules(rig: Rig, command: &[u8]) -> Vec<u8> {
 /// changes to another column. Returns what goes to the server then.
 pub(super) async fn changing_before_the_answer(packet: &[u8], answer: &[u8], column: &str) -> Vec<u8> {
     let Rig { mut session, client, server } = Rig::ready(Capabilities::DEPRECATE_EOF).await;
-    session.relay.session.set_id = crate::proxy::known::explicit::set_id::SetId::MayBeSet;
+    session.relay.known.session.set_id = crate::proxy::known::explicit::set_id::SetId::MayBeSet;
     let tables = session.shared.tables.clone();
     let Lookup::Ruled(target) = tables.now().lookup("s", "t") else { panic!("it is ruled") };
     let taken = tables.now().take(&target, NonZeroU64::MIN, Duration::from_secs(5)).await;
@@ -359,7 +360,7 @@ async fn with_prepared(text: &str, params: u16) -> Rig {
     let (tables, mut supplied) = (rig.session.shared.tables.now(), Supplied::default());
     let judged = rig.session.judge(&tables, Command::StmtPrepare, text.as_bytes(), &mut supplied);
     let Ok(Verdict::Prepare(kept)) = judged else { panic!("it is prepared") };
-    rig.session.relay.statements.prepare(kept.clone());
-    rig.session.relay.statements.prepared(7, &kept, params);
+    rig.session.relay.known.statements.prepare(kept.clone());
+    rig.session.relay.known.statements.prepared(7, &kept, params);
     rig
 }
