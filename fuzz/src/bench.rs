@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rowstamp::address::Address;
 use rowstamp::proxy::connect::login::LoginContext;
-use rowstamp::proxy::session::Shared;
+use rowstamp::proxy::shared::Shared;
 use rowstamp::proxy::settings::{
     Backend, BackendTls, BackendTlsMode, Limits, ListenProxy, ListenTls, ListenTlsMode, Offer, ProxyProtocol,
     SendProxy, ServerCompression, Settings, TlsDoor, Verify,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rowstamp::mysql::capabilities::Capabilities as C;
 use rowstamp::mysql::change_user::ChangeUser;
 use rowstamp::mysql::packet::put_packets;
-use rowstamp::proxy::session::End;
+use rowstamp::proxy::serve::session::End;
 use zeroize::Zeroizing;
 
 use crate::answers::Form;

@@ -3,7 +3,7 @@
 
 use rowstamp::mysql::capabilities::Capabilities as C;
 use rowstamp::mysql::packet::put_packets;
-use rowstamp::proxy::session::{End, SessionError};
+use rowstamp::proxy::serve::session::{End, SessionError};
 
 use crate::answers::{AUTOCOMMIT, Answer, Form, MORE_RESULTS};
 use crate::bench::{on_runtime, shared_of};

@@ -6,7 +6,7 @@ use rowstamp::mysql::handshake::ServerVersion;
 use rowstamp::proxy::connect::login::LoggedIn;
 use rowstamp::proxy::connect::stream::Stream;
 use rowstamp::proxy::serve;
-use rowstamp::proxy::session::{End, SessionError};
+use rowstamp::proxy::serve::session::{End, SessionError};
 use tokio::task::JoinHandle;
 
 use crate::bench::{Peer, idle, shared_of};

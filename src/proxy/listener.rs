@@ -11,7 +11,8 @@ use tokio::task::JoinSet;
 
 use super::complaints::Complaints;
 use super::serve;
-use super::session::{SessionError, Shared};
+use super::serve::session::SessionError;
+use super::shared::Shared;
 use crate::address::Address;
 use crate::address::listener::{ACCEPT_PAUSE, Accepted, ListenError, Listener, Trouble, accept};
 use crate::mysql::error::Refusal;

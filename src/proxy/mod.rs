@@ -14,12 +14,12 @@
 
 mod complaints;
 pub mod connect;
+mod decide;
 mod known;
 pub mod listener;
 mod relay;
 pub mod rsa_key;
-mod ruled;
 pub mod serve;
-pub mod session;
 pub mod settings;
+pub mod shared;
 pub mod verifier;

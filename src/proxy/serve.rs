@@ -5,8 +5,17 @@
 //! out (`supply`), by questions to the server among others (`session/ask`). Answers to earlier
 //! commands go on to the client meanwhile.
 
+mod again;
+pub(super) mod ask;
+mod audited;
 mod command;
+pub(super) mod drain;
+mod follow;
 mod lock_tables;
+pub(super) mod progress;
+mod send;
+pub mod session;
+mod stage;
 mod supply;
 
 use std::time::Duration;
@@ -21,7 +30,8 @@ use crate::proxy::connect::proxy_protocol::Ends;
 use crate::proxy::connect::stream::{Connection, Stream};
 use crate::proxy::relay::lane::Lane;
 use crate::proxy::relay::{Event, Violation, err_packet};
-use crate::proxy::session::{End, Going, Over, Session, SessionError, Shared};
+use crate::proxy::serve::session::{End, Going, Over, Session, SessionError};
+use crate::proxy::shared::Shared;
 use crate::sessions::{Here, Login};
 
 /// How long a peer may take to take its last bytes.

@@ -8,7 +8,7 @@ use crate::address::listener::ListenError;
 use crate::admin::Desk;
 use crate::admin::console::{self, Tls};
 use crate::config::AdminSettings;
-use crate::proxy::session::Shared;
+use crate::proxy::shared::Shared;
 use crate::serve::socket::{Names, Socket};
 
 const NAMES: Names = Names {

@@ -18,7 +18,7 @@ use crate::doors::api::{Api, Service};
 use crate::doors::resp::Redis;
 use crate::doors::{Door, DoorMeter, IdDesk, Protocol, Terms};
 use crate::proxy::connect::tls::{ClientSide, TlsError};
-use crate::proxy::session::Shared;
+use crate::proxy::shared::Shared;
 use crate::rules::word;
 use crate::serve::socket::{Names, Socket};
 use crate::users::Directory;

@@ -31,7 +31,7 @@ use crate::ids::layout::Moment;
 use crate::lint::{self, Access, Finding, Where};
 use crate::opened::facts::{access_of, facts_of};
 use crate::opened::locks;
-use crate::proxy::session::Shared;
+use crate::proxy::shared::Shared;
 use crate::rules::model::{GeneratorName, Rule};
 use crate::rules::word;
 use crate::schema::Schema;

@@ -12,7 +12,7 @@ use crate::config::keys::{ConfigFile, LogLevel};
 use crate::config::reload::{acts_on_reload, reloaded};
 use crate::config::{Config, LoadError, Loaded};
 use crate::proxy::connect::tls::{Tls, TlsError};
-use crate::proxy::session::Shared;
+use crate::proxy::shared::Shared;
 use crate::rules::{Change, Mark, RuleSet, changes};
 use crate::serve::doors::{self, DoorTerms, ReloadableTerms};
 use crate::serve::settings::differing;

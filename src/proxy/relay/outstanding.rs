@@ -227,7 +227,7 @@ pub(in crate::proxy) enum Purpose {
     ReadState,
     /// What was sent ahead for an execution that was refused is dropped.
     DropLongData,
-    /// A question that the session waits for the answer of ([`ask`](crate::proxy::session)).
+    /// A question that the session waits for the answer of ([`ask`](crate::proxy::serve::ask)).
     Asked,
 }
 

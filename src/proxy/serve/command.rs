@@ -12,8 +12,8 @@ use crate::proxy::known::need::Need;
 use crate::proxy::relay::outstanding::Note;
 use crate::proxy::relay::unconcerned::Unconcerned;
 use crate::proxy::relay::{Arrived, Came, Event, number_after};
-use crate::proxy::ruled::progress::Progress;
-use crate::proxy::session::{Going, Session};
+use crate::proxy::serve::progress::Progress;
+use crate::proxy::serve::session::{Going, Session};
 use crate::sessions::Count;
 
 impl Session {

@@ -7,11 +7,12 @@ use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
 use crate::mysql::packet::Header;
 use crate::mysql::response::PrepareOk;
+use crate::proxy::decide::verdict::refused;
 use crate::proxy::known::need::{Need, Right};
 use crate::proxy::relay::{Arrived, Relay, Violation};
-use crate::proxy::ruled::progress::Progress;
-use crate::proxy::ruled::verdict::refused;
-use crate::proxy::session::{Going, Over, Question, Session, Stop};
+use crate::proxy::serve::ask::Question;
+use crate::proxy::serve::progress::Progress;
+use crate::proxy::serve::session::{Going, Over, Session, Stop};
 use crate::sessions::Count;
 use crate::sql::name::quoted;
 

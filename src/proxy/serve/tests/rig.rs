@@ -18,13 +18,15 @@ use crate::mysql::handshake::ServerVersion;
 use crate::proxy::connect::login::{LoggedIn, LoginContext};
 use crate::proxy::connect::stream::Stream;
 use crate::proxy::connect::stream::buffers::Wire;
+use crate::proxy::decide::verdict::Verdict;
 use crate::proxy::known::need::{Right, Supplied};
-use crate::proxy::ruled::verdict::Verdict;
-use crate::proxy::session::{Question, Session, Shared};
+use crate::proxy::serve::ask::Question;
+use crate::proxy::serve::session::Session;
 use crate::proxy::settings::{
     Backend, BackendTls, BackendTlsMode, Limits, ListenProxy, ListenTls, ListenTlsMode, Offer, ProxyProtocol,
     SendProxy, ServerCompression, Settings, TlsDoor, Verify,
 };
+use crate::proxy::shared::Shared;
 use crate::rewrite::plan::Lookup;
 use crate::rules::RuleSet;
 use crate::store::memory::MemoryStore;

@@ -6,8 +6,9 @@ use crate::proxy::known::inserts::InsertReply;
 use crate::proxy::known::need::Need;
 use crate::proxy::relay::outstanding::Note;
 use crate::proxy::relay::{Arrived, Ready};
-use crate::proxy::ruled::progress::{Later, Packet, Progress, WithIds};
-use crate::proxy::session::{Going, Question, Session};
+use crate::proxy::serve::ask::Question;
+use crate::proxy::serve::progress::{Later, Packet, Progress, WithIds};
+use crate::proxy::serve::session::{Going, Session};
 
 impl Session {
     /// Sends a packet with its ids, and notes what its answers need. `ready`: as it was made of the client's, where

@@ -1,19 +1,17 @@
 //! Statements that may insert into ruled tables: planned, given their ids, and sent in the client's
 //! place.
 
-mod again;
-pub(in crate::proxy::ruled) mod drawn;
-mod set_id;
-
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
-use self::drawn::Drawing;
 use crate::ids::range::block::IdBlock;
 use crate::mysql::attributes::text_at;
 use crate::mysql::command::{Command, command_payload};
 use crate::mysql::error::Refusal;
 use crate::mysql::packet::{HEADER_BYTES, Header, payload_of};
+use crate::proxy::decide::draws::Drawing;
+use crate::proxy::decide::locked;
+use crate::proxy::decide::verdict::{Verdict, state_unknown, within};
 use crate::proxy::known::explicit::set_id::SetId;
 use crate::proxy::known::inserts::{Ids, InsertReply, Smallest, SmallestId};
 use crate::proxy::known::need::{Need, Shown, Supplied, Unsent};
@@ -21,10 +19,9 @@ use crate::proxy::known::statements::{Kept, Source};
 use crate::proxy::known::temporary::Masked;
 use crate::proxy::relay::Arrived;
 use crate::proxy::relay::outstanding::Note;
-use crate::proxy::ruled::locked;
-use crate::proxy::ruled::progress::{Later, Packet, Progress, Task, WithIds};
-use crate::proxy::ruled::verdict::{Verdict, state_unknown, within};
-use crate::proxy::session::{Going, Question, Session};
+use crate::proxy::serve::ask::Question;
+use crate::proxy::serve::progress::{Later, Packet, Progress, Task, WithIds};
+use crate::proxy::serve::session::{Going, Session};
 use crate::rewrite::plan::edit::Style;
 use crate::rewrite::plan::effects::Effects;
 use crate::rewrite::plan::target::Target;

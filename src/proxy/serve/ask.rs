@@ -6,7 +6,6 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::task::{Context, Poll};
 
-use super::{End, Going, Over, Session, SessionError};
 use crate::mysql::command::{Command, Reply, command_payload};
 use crate::mysql::compressed::FrameError;
 use crate::mysql::error::Refusal;
@@ -14,6 +13,7 @@ use crate::proxy::known::answered::{Answered, Table};
 use crate::proxy::relay::outstanding::{Outstanding, Purpose};
 use crate::proxy::relay::pump::{Outcome, Timeout, poll_pump};
 use crate::proxy::relay::{Event, Relay, Side, Violation};
+use crate::proxy::serve::session::{End, Going, Over, Session, SessionError};
 
 /// What the server is asked.
 #[derive(Debug, Clone, Copy)]

@@ -1,84 +1,26 @@
 //! One session: a logged-in client, its connection to the server, and what is known of both.
 //! `serve` serves it. By `ask` a command asks the server a question, and waits for the answer.
 
-mod ask;
-pub(super) mod drain;
-
-use std::sync::Arc;
-use std::time::Duration;
-
-use tokio::sync::watch;
-
-use super::relay::{DownState, Framed, Relay, UpState};
-use super::verifier::Verifier;
-use crate::audit::Audit;
 use crate::mysql::capabilities::Capabilities;
 use crate::mysql::error::Refusal;
 use crate::proxy::connect::change_user;
-use crate::proxy::connect::login::{LoggedIn, LoginContext, LoginError};
+use crate::proxy::connect::login::{LoggedIn, LoginError};
 use crate::proxy::connect::seats::Seat;
 use crate::proxy::connect::stream::Stream;
 use crate::proxy::known::Known;
 use crate::proxy::known::need::Supplied;
-use crate::proxy::known::rights::{Allowed, Rights};
+use crate::proxy::known::rights::Rights;
 use crate::proxy::known::session_state::SessionState;
 use crate::proxy::known::statements::Statements;
 use crate::proxy::relay::again::Again;
 use crate::proxy::relay::lane::Lane;
 use crate::proxy::relay::outstanding::Queue;
 use crate::proxy::relay::pump::Watchdog;
-use crate::proxy::session::drain::Drain;
-use crate::proxy::settings::Verify;
-use crate::sessions::{Here, Sessions};
+use crate::proxy::relay::{DownState, Framed, Relay, UpState};
+use crate::proxy::serve::drain::Drain;
+use crate::proxy::shared::Shared;
+use crate::sessions::Here;
 use crate::sql::dialect::{Server, ServerKind};
-use crate::tables::InForce;
-use crate::users::Directory;
-
-pub(super) use ask::Question;
-
-/// What all sessions of a proxy share.
-#[derive(Clone)]
-pub struct Shared {
-    pub login: LoginContext,
-    pub tables: Arc<InForce>,
-    /// How long a ruled statement waits for its ids.
-    pub id_deadline: Duration,
-    pub verifier: Verifier,
-    /// What cannot be rewritten goes on as it came, where the table keeps its AUTO_INCREMENT.
-    pub forwards: bool,
-    pub sessions: Arc<Sessions>,
-    pub audit: Arc<Audit>,
-    /// Who may insert into what, as far as that was seen.
-    pub allowed: Arc<Allowed>,
-    /// Who may draw ids by calls. `None`: all who may log in to the server.
-    pub users: Option<Arc<Directory>>,
-    /// `true`: sessions end where nothing is lost by it.
-    pub draining: watch::Receiver<bool>,
-}
-
-impl Shared {
-    /// Nobody is there yet, and nothing is noted.
-    pub fn new(
-        login: LoginContext,
-        tables: Arc<InForce>,
-        id_deadline: Duration,
-        verify: Verify,
-        draining: watch::Receiver<bool>,
-    ) -> Self {
-        Shared {
-            login,
-            tables,
-            id_deadline,
-            verifier: Verifier::new(verify),
-            forwards: false,
-            sessions: Arc::default(),
-            audit: Arc::default(),
-            allowed: Arc::default(),
-            users: None,
-            draining,
-        }
-    }
-}
 
 /// Why a session ended.
 #[derive(Debug, thiserror::Error)]
@@ -107,25 +49,25 @@ pub enum End {
     Drained,
 }
 
-pub(super) struct Session {
-    pub(super) relay: Relay,
-    pub(super) shared: Shared,
-    pub(super) client: Stream,
-    pub(super) server: Stream,
-    watchdog: Watchdog,
-    drain: Drain,
+pub(in crate::proxy) struct Session {
+    pub(in crate::proxy) relay: Relay,
+    pub(in crate::proxy) shared: Shared,
+    pub(in crate::proxy) client: Stream,
+    pub(in crate::proxy) server: Stream,
+    pub(super) watchdog: Watchdog,
+    pub(super) drain: Drain,
     /// For the authentication of a COM_CHANGE_USER.
-    pub(super) identity: change_user::Identity,
+    pub(in crate::proxy) identity: change_user::Identity,
     /// Among the user's connections.
-    pub(super) seat: Seat<Vec<u8>>,
+    pub(in crate::proxy) seat: Seat<Vec<u8>>,
 }
 
 /// The session is over, and the client's present command ends with it.
 #[derive(Debug)]
-pub(super) struct Over {
-    pub(super) how: Result<End, SessionError>,
+pub(in crate::proxy) struct Over {
+    pub(in crate::proxy) how: Result<End, SessionError>,
     /// The error that the client gets last, and the number of the packet.
-    pub(super) last_word: Option<(Refusal, usize)>,
+    pub(in crate::proxy) last_word: Option<(Refusal, usize)>,
 }
 
 impl From<Result<End, SessionError>> for Over {
@@ -155,10 +97,10 @@ impl From<Refusal> for Stop {
 }
 
 /// What comes of waiting, while the session goes on.
-pub(super) type Going<T> = Result<T, Over>;
+pub(in crate::proxy) type Going<T> = Result<T, Over>;
 
 impl Session {
-    pub(super) fn new(login: LoggedIn, shared: Shared, here: Here) -> Self {
+    pub(in crate::proxy) fn new(login: LoggedIn, shared: Shared, here: Here) -> Self {
         let has = |bit| login.capabilities.contains(bit);
         let forms = login.forms();
         let (major, minor, patch) = login.server_version.number;

@@ -6,8 +6,9 @@ use crate::mysql::attributes::text_at;
 use crate::proxy::known::answered::{Table, text_of};
 use crate::proxy::known::warned::Warned;
 use crate::proxy::relay::Arrived;
-use crate::proxy::ruled::progress::Progress;
-use crate::proxy::session::{Going, Question, Session, Stop};
+use crate::proxy::serve::ask::Question;
+use crate::proxy::serve::progress::Progress;
+use crate::proxy::serve::session::{Going, Session, Stop};
 use crate::rewrite::plan::target::Target;
 use crate::sql::look::shows_warnings;
 

@@ -7,7 +7,7 @@ use crate::mysql::attributes::text_at;
 use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
 use crate::proxy::relay::Arrived;
-use crate::proxy::session::Session;
+use crate::proxy::serve::session::Session;
 use crate::sessions::refused::RefusedStatement;
 use crate::sql::dialect::Dialect;
 use crate::sql::digest::digest;

@@ -6,7 +6,7 @@ use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
 use crate::mysql::prepared::{Bound, Execute, Expected, ParamType};
 use crate::mysql::reader::Malformed;
-use crate::proxy::ruled::verdict::{malformed, refused};
+use crate::proxy::decide::verdict::{malformed, refused};
 use crate::rewrite::plan::target::Target;
 use crate::rewrite::plan::{InsertPlan, NewRows};
 

@@ -14,7 +14,7 @@ use crate::mysql::command::Command;
 use crate::mysql::error::parse_err;
 use crate::mysql::packet::{HEADER_BYTES, Header, payload_of};
 use crate::mysql::prepared::statement_id;
-use crate::proxy::session::Session;
+use crate::proxy::serve::session::Session;
 use crate::rewrite::plan::target::Target;
 use crate::rules::model::ColumnShape;
 use crate::schema::{Schema, SchemaError, smallest_query};

@@ -11,13 +11,14 @@ use crate::mysql::error::Refusal;
 use crate::mysql::prepared::{Execute, Expected};
 use crate::mysql::reader::put_lenenc_bytes;
 use crate::mysql::response::PrepareOk;
+use crate::proxy::decide::params::{Params, not_staged_in_bulk};
+use crate::proxy::decide::verdict::{malformed, refused, state_unknown};
 use crate::proxy::known::answered::ServerError;
 use crate::proxy::known::statements::Kept;
 use crate::proxy::relay::{Arrived, Violation};
-use crate::proxy::ruled::params::{Params, not_staged_in_bulk};
-use crate::proxy::ruled::progress::{Around, Task};
-use crate::proxy::ruled::verdict::{malformed, refused, state_unknown};
-use crate::proxy::session::{Over, Question, Session, Stop};
+use crate::proxy::serve::ask::Question;
+use crate::proxy::serve::progress::{Around, Task};
+use crate::proxy::serve::session::{Over, Session, Stop};
 
 impl Session {
     /// COM_QUERY of a text of ours.

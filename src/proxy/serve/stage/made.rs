@@ -2,10 +2,11 @@
 
 use super::told::{facts_of, lost, not_made};
 use super::{Facts, Job};
+use crate::proxy::decide::verdict::refused;
 use crate::proxy::known::answered::Answered;
-use crate::proxy::ruled::progress::Task;
-use crate::proxy::ruled::verdict::refused;
-use crate::proxy::session::{Going, Question, Session, Stop};
+use crate::proxy::serve::ask::Question;
+use crate::proxy::serve::progress::Task;
+use crate::proxy::serve::session::{Going, Session, Stop};
 use crate::rewrite::plan::stage::{Engine, Kind, Nulls};
 use crate::rewrite::plan::target::Target;
 use crate::schema::Fired;

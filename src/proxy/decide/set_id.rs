@@ -7,15 +7,16 @@ use std::sync::Arc;
 
 use crate::ids::range::block::IdBlock;
 use crate::mysql::error::Refusal;
+use crate::proxy::decide::verdict::{Verdict, refused};
 use crate::proxy::known::answered::text_of;
 use crate::proxy::known::explicit::Explicit;
 use crate::proxy::known::explicit::set_id::{NextIds, SET_ID_SQL, SetId};
 use crate::proxy::known::inserts::InsertReply;
 use crate::proxy::known::need::{Need, Supplied, Unsent};
 use crate::proxy::relay::outstanding::Purpose;
-use crate::proxy::ruled::progress::WithIds;
-use crate::proxy::ruled::verdict::{Verdict, refused};
-use crate::proxy::session::{Question, Session, Stop};
+use crate::proxy::serve::ask::Question;
+use crate::proxy::serve::progress::WithIds;
+use crate::proxy::serve::session::{Session, Stop};
 use crate::rewrite::plan::target::Target;
 use crate::rewrite::plan::{InsertPlan, Plan};
 use crate::rules::model;
@@ -24,7 +25,7 @@ use crate::tables::Tables;
 
 impl Session {
     /// What is to be known before a text that is run goes on.
-    pub(in crate::proxy::ruled) fn needs_set_id(&self, plan: &Plan, supplied: &Supplied) -> Option<Need> {
+    pub(in crate::proxy) fn needs_set_id(&self, plan: &Plan, supplied: &Supplied) -> Option<Need> {
         let passes = plan.may_pass();
         if self.relay.known.session.set_id != SetId::MayBeSet || passes && supplied.next_ids.is_some() {
             return None;
@@ -34,7 +35,7 @@ impl Session {
     }
 
     /// The text goes on as it came: the server numbers its rows.
-    pub(in crate::proxy::ruled) fn numbered_by_server(
+    pub(in crate::proxy) fn numbered_by_server(
         tables: &Arc<Tables>,
         mut plan: Plan,
         next: &NextIds,
@@ -54,7 +55,7 @@ impl Session {
     }
 
     /// Ids that the generator goes on above: those that the client wrote, and those that it says by `insert_id`.
-    pub(in crate::proxy::ruled) fn expect(
+    pub(in crate::proxy) fn expect(
         &self,
         tables: &Arc<Tables>,
         (insert, target): (&InsertPlan, &Arc<Target>),
@@ -73,7 +74,7 @@ impl Session {
     }
 
     /// The ids of an INSERT: the generator's, unless the client says which.
-    pub(in crate::proxy::ruled) fn take_ids(
+    pub(in crate::proxy) fn take_ids(
         &self,
         tables: &Arc<Tables>,
         (insert, target): (&InsertPlan, &Arc<Target>),
@@ -99,7 +100,7 @@ impl Session {
     }
 
     /// What is sent uses it up.
-    pub(in crate::proxy::ruled) fn spend_set_id(&mut self, inserts: &[InsertReply]) {
+    pub(in crate::proxy) fn spend_set_id(&mut self, inserts: &[InsertReply]) {
         if inserts.iter().any(InsertReply::is_said) {
             self.relay.known.session.set_id = SetId::Unset;
         }

@@ -8,12 +8,13 @@ use crate::mysql::attributes::text_at;
 use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
 use crate::mysql::packet::{payload_of, put_packets};
+use crate::proxy::decide::verdict::{refused, state_unknown};
 use crate::proxy::known::drawn::{DrawParam, Drawn, PreparedDraws, Taken};
 use crate::proxy::known::need::{Need, Supplied, Unsent};
 use crate::proxy::known::temporary::Masked;
 use crate::proxy::relay::Arrived;
-use crate::proxy::ruled::verdict::{refused, state_unknown};
-use crate::proxy::session::{Question, Session, Stop};
+use crate::proxy::serve::ask::Question;
+use crate::proxy::serve::session::{Session, Stop};
 use crate::rewrite::draws::{Value, refusal, write};
 use crate::rewrite::plan::prepared_text::PARAMS_MAX;
 use crate::rewrite::plan::target::Target;
@@ -150,7 +151,7 @@ impl Session {
     }
 
     /// Whether the command that has arrived has its ids already, and they may be sent.
-    pub(in crate::proxy::ruled) fn is_drawn(
+    pub(in crate::proxy) fn is_drawn(
         &mut self,
         tables: &Arc<Tables>,
         arrived: &mut Arrived,
@@ -170,7 +171,7 @@ impl Session {
     }
 
     /// `packets` take the place of the client's in its lane.
-    pub(in crate::proxy::ruled) fn put_drawn(
+    pub(in crate::proxy) fn put_drawn(
         &mut self,
         arrived: &mut Arrived,
         packets: Vec<u8>,
@@ -237,7 +238,7 @@ impl Session {
     }
 
     /// What each of them gets, in the order of evaluation, and what is taken of each generator.
-    pub(in crate::proxy::ruled) fn values(
+    pub(in crate::proxy) fn values(
         &self,
         tables: &Arc<Tables>,
         wanted: &[Wanted],
@@ -375,13 +376,13 @@ impl Session {
 }
 
 /// What one call gets.
-pub(in crate::proxy::ruled) struct Wanted {
+pub(in crate::proxy) struct Wanted {
     /// `None`: it is the server's own.
-    pub(in crate::proxy::ruled) target: Option<Arc<Target>>,
-    pub(in crate::proxy::ruled) what: What,
+    pub(in crate::proxy) target: Option<Arc<Target>>,
+    pub(in crate::proxy) what: What,
 }
 
-pub(in crate::proxy::ruled) enum What {
+pub(in crate::proxy) enum What {
     /// The first of so many.
     Ids(u64),
     /// The last that the session drew.

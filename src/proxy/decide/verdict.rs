@@ -7,7 +7,7 @@ use crate::ids::range::block::IdBlock;
 use crate::mysql::error::Refusal;
 use crate::mysql::reader::Malformed;
 use crate::proxy::known::statements::Kept;
-use crate::proxy::ruled::progress::WithIds;
+use crate::proxy::serve::progress::WithIds;
 use crate::rewrite::plan::Plan;
 use crate::rewrite::plan::effects::Effects;
 use crate::rewrite::plan::target::Target;

@@ -4,8 +4,8 @@
 use super::Job;
 use crate::mysql::command::Command;
 use crate::proxy::relay::outstanding::Note;
-use crate::proxy::ruled::progress::Task;
-use crate::proxy::session::{Session, Stop};
+use crate::proxy::serve::progress::Task;
+use crate::proxy::serve::session::{Session, Stop};
 use crate::rewrite::plan::effects::Effects;
 
 impl Session {

@@ -6,12 +6,13 @@ use std::borrow::Cow;
 
 use super::{Job, lost};
 use crate::mysql::error::Refusal;
+use crate::proxy::decide::verdict::{refused, state_unknown};
 use crate::proxy::known::answered::Answered;
 use crate::proxy::known::session_state::State;
 use crate::proxy::known::statements::Kept;
-use crate::proxy::ruled::progress::{Around, Task};
-use crate::proxy::ruled::verdict::{refused, state_unknown};
-use crate::proxy::session::{Over, Question, Session, SessionError, Stop};
+use crate::proxy::serve::ask::Question;
+use crate::proxy::serve::progress::{Around, Task};
+use crate::proxy::serve::session::{Over, Session, SessionError, Stop};
 use crate::rewrite::plan::stage::STAGE;
 use crate::rewrite::plan::target::Target;
 use crate::sql::name::quoted;

@@ -3,7 +3,7 @@
 
 use crate::proxy::known::session_state::Mentioned;
 use crate::proxy::relay::unconcerned::is_unnamed_compound;
-use crate::proxy::session::Session;
+use crate::proxy::serve::session::Session;
 use crate::rewrite::plan::Planned;
 use crate::rewrite::plan::effects::Effects;
 use crate::sql::look::{begins_with, has_word, may_execute_name};

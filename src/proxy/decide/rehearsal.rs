@@ -5,11 +5,11 @@
 use parking_lot::Mutex;
 
 use crate::mysql::command::Command;
+use crate::proxy::decide::params::{Params, not_staged_in_bulk, too_many_sets};
 use crate::proxy::known::sql_prepared::SqlPrepared;
 use crate::proxy::known::statements::Kept;
 use crate::proxy::known::temporary::Masked;
-use crate::proxy::ruled::params::{Params, not_staged_in_bulk, too_many_sets};
-use crate::proxy::session::Session;
+use crate::proxy::serve::session::Session;
 use crate::rewrite::plan::effects::Effects;
 use crate::rewrite::plan::prepared_names::{self, Known, Value};
 use crate::rewrite::plan::{self, InsertPlan, Lookup, Need, Plan, Planned, Protocol};

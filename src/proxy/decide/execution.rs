@@ -1,8 +1,6 @@
 //! Executions of prepared INSERTs into ruled tables. Which parameters take an id is decided at each
 //! execution.
 
-mod drawn;
-
 use std::sync::Arc;
 
 use crate::ids::range::block::IdBlock;
@@ -11,16 +9,16 @@ use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
 use crate::mysql::packet::packets_of;
 use crate::mysql::reader::Malformed;
+use crate::proxy::decide::params::{Params, too_many_sets};
+use crate::proxy::decide::verdict::{Verdict, malformed, refused, state_unknown};
 use crate::proxy::known::explicit::set_id::SetId;
 use crate::proxy::known::inserts::{Ids, InsertReply};
 use crate::proxy::known::need::{Need, Supplied, Unsent};
 use crate::proxy::known::statements::Kept;
 use crate::proxy::relay::outstanding::{Note, Purpose};
 use crate::proxy::relay::{Arrived, Ready};
-use crate::proxy::ruled::params::{Params, too_many_sets};
-use crate::proxy::ruled::progress::{Later, Packet, Progress};
-use crate::proxy::ruled::verdict::{Verdict, malformed, refused, state_unknown};
-use crate::proxy::session::Session;
+use crate::proxy::serve::progress::{Later, Packet, Progress};
+use crate::proxy::serve::session::Session;
 use crate::rewrite::meaning::Meaning;
 use crate::rewrite::plan::edit::Style;
 use crate::rewrite::plan::effects::Effects;

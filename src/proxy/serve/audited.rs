@@ -6,7 +6,7 @@ use crate::audit;
 use crate::ids::layout::Moment;
 use crate::proxy::known::inserts::InsertReply;
 use crate::proxy::known::statements::Source;
-use crate::proxy::session::Session;
+use crate::proxy::serve::session::Session;
 use crate::rewrite::plan::target::Target;
 use crate::sql::dialect::Dialect;
 use crate::sql::digest::{Digest, digest};

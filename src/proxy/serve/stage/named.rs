@@ -2,11 +2,12 @@
 
 use super::lost;
 use crate::mysql::command::Command;
+use crate::proxy::decide::verdict::state_unknown;
 use crate::proxy::known::answered::Answered;
 use crate::proxy::relay::outstanding::Note;
-use crate::proxy::ruled::progress::Task;
-use crate::proxy::ruled::verdict::state_unknown;
-use crate::proxy::session::{Going, Question, Session, Stop};
+use crate::proxy::serve::ask::Question;
+use crate::proxy::serve::progress::Task;
+use crate::proxy::serve::session::{Going, Session, Stop};
 use crate::rewrite::plan::Plan;
 use crate::rewrite::plan::stage::Named;
 use crate::sql::statement::dynamic::escape;

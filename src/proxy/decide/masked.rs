@@ -6,11 +6,12 @@ use std::borrow::Cow;
 use crate::mysql::attributes::text_at;
 use crate::mysql::command::Command;
 use crate::mysql::packet::{Whole, payload_of, whole_payload};
+use crate::proxy::decide::verdict::{refused, state_unknown};
 use crate::proxy::known::need::{Need, Unsent};
 use crate::proxy::known::temporary::{Masked, answer, question};
 use crate::proxy::relay::Arrived;
-use crate::proxy::ruled::verdict::{refused, state_unknown};
-use crate::proxy::session::{Question, Session, Stop};
+use crate::proxy::serve::ask::Question;
+use crate::proxy::serve::session::{Session, Stop};
 use crate::table_name::TableName;
 
 impl Session {

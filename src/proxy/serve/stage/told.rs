@@ -2,10 +2,10 @@
 
 use super::Facts;
 use crate::mysql::error::Refusal;
+use crate::proxy::decide::verdict::refused;
 use crate::proxy::known::answered::{Answered, ServerError, text_of};
 use crate::proxy::known::warned::replaced;
-use crate::proxy::ruled::verdict::refused;
-use crate::proxy::session::Stop;
+use crate::proxy::serve::session::Stop;
 use crate::rewrite::plan::target::Target;
 
 /// What is asked beforehand, where the server's way of logging allows that rows are numbered in the

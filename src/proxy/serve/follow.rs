@@ -10,7 +10,8 @@ use crate::mysql::packet::{HEADER_BYTES, Header};
 use crate::proxy::known::answered::{digits, number_of, says_locked};
 use crate::proxy::known::inserts::Smallest;
 use crate::proxy::known::warned::Warned;
-use crate::proxy::session::{Going, Question, Session};
+use crate::proxy::serve::ask::Question;
+use crate::proxy::serve::session::{Going, Session};
 use crate::rewrite::plan::Lookup;
 use crate::rewrite::plan::target::Target;
 
