@@ -12,10 +12,10 @@ mod glances;
 pub(super) mod lane;
 mod long_data;
 pub(super) mod outstanding;
-mod own;
+pub(super) mod own;
 mod parts;
 pub(super) mod pump;
-pub(super) mod unconcerned;
+mod tracking;
 mod upstream;
 
 use std::borrow::Cow;
@@ -34,9 +34,10 @@ use crate::proxy::known::Known;
 use crate::proxy::known::answered::Answered;
 use crate::proxy::known::drawn::Drawn;
 use crate::proxy::known::inserts::{InsertReply, SmallestId};
+use crate::proxy::known::note::Note;
 use crate::proxy::relay::again::Again;
 use crate::proxy::relay::lane::Lane;
-use crate::proxy::relay::outstanding::{Forward, Note, Numbers, Outstanding, Own, Purpose, Queue};
+use crate::proxy::relay::outstanding::{Forward, Numbers, Outstanding, Own, Purpose, Queue};
 use crate::proxy::relay::parts::Parts;
 use crate::rewrite::plan::Plan;
 use crate::sessions::Count;
@@ -89,8 +90,6 @@ pub(super) struct Relay {
     pub(super) prepares_what_sees_tracking: bool,
     /// A packet of ours for the backend, as soon as the client's lane is between two commands.
     pub(super) injection: Vec<u8>,
-    /// The client has sent a LOCK TABLES. Whether tables are locked now, the server says.
-    pub(super) may_have_locked: bool,
     /// Its last INSERT, which may be sent again.
     pub(super) again: Again,
     /// Its end was read while its lane was held: after what is in the window nothing comes.
@@ -184,6 +183,19 @@ pub(super) struct Arrived {
     pub(super) packets: usize,
     /// The statement that it names, by the client's id.
     pub(super) statement: Option<u32>,
+    /// Where the text of a COM_QUERY or COM_STMT_PREPARE begins in its payload. `None`: the attributes before it are malformed.
+    pub(super) text_at: Option<usize>,
+}
+
+impl Arrived {
+    /// The payload in two: what stands before the text, and the text.
+    pub(super) fn split(self, payload: &[u8]) -> (&[u8], &[u8]) {
+        self.text_at.and_then(|at| payload.split_at_checked(at)).unwrap_or((payload, &[]))
+    }
+
+    pub(super) fn text(self, payload: &[u8]) -> &[u8] {
+        self.split(payload).1
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -360,12 +372,11 @@ impl Relay {
     pub(super) fn send_spliced(
         &mut self,
         (plan, ranges): (&Plan, &[IdBlock]),
-        text_at: usize,
         arrived: Arrived,
     ) -> Option<u8> {
         let packets = self.up.replace(arrived.window_bytes, |window, out| {
             let payload = payload_of(window, arrived.window_bytes);
-            let (before, text) = payload.split_at_checked(text_at)?;
+            let (before, text) = arrived.split(&payload);
             out.extend_from_slice(before);
             plan.splice_into(text, ranges, out)
         })?;

@@ -6,16 +6,20 @@
 //! commands go on to the client meanwhile.
 
 mod again;
-pub(super) mod ask;
+mod answers;
+mod ask;
 mod audited;
 mod command;
-pub(super) mod drain;
-mod follow;
+mod drain;
+mod draw;
 mod lock_tables;
-pub(super) mod progress;
+mod natively;
+mod progress;
 mod send;
 pub mod session;
+mod set_id;
 mod stage;
+mod statement;
 mod supply;
 
 use std::time::Duration;

@@ -4,17 +4,16 @@
 use std::sync::Arc;
 
 use crate::ids::range::block::IdBlock;
-use crate::mysql::attributes::text_at;
 use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
-use crate::mysql::packet::{payload_of, put_packets};
+use crate::proxy::decide::Basis;
+use crate::proxy::decide::ids::take;
 use crate::proxy::decide::verdict::{refused, state_unknown};
-use crate::proxy::known::drawn::{DrawParam, Drawn, PreparedDraws, Taken};
-use crate::proxy::known::need::{Need, Supplied, Unsent};
+use crate::proxy::known::Known;
+use crate::proxy::known::drawn::{DrawParam, PreparedDraws, Taken};
+use crate::proxy::known::need::{Need, Unsent};
 use crate::proxy::known::temporary::Masked;
-use crate::proxy::relay::Arrived;
-use crate::proxy::serve::ask::Question;
-use crate::proxy::serve::session::{Session, Stop};
+use crate::proxy::shared::Shared;
 use crate::rewrite::draws::{Value, refusal, write};
 use crate::rewrite::plan::prepared_text::PARAMS_MAX;
 use crate::rewrite::plan::target::Target;
@@ -29,350 +28,245 @@ use crate::tables::{DrawnFrom, Tables};
 use crate::users::{Charge, Right, Unsure, User};
 
 /// What becomes of a packet's calls.
-pub(super) enum Drawing {
-    /// It has none, or they are drawn by now.
-    Done,
-    /// A statement with calls is sent by itself: what begins at this byte of the text, which begins at that one of
-    /// the payload, is read when all before it has run.
-    Cut { text_at: usize, at: usize },
+pub(in crate::proxy) enum Drawing {
+    /// It has none.
+    Nothing,
+    /// A statement with calls is sent by itself: what begins at this byte of the text is read when all before it has
+    /// run.
+    Cut(usize),
+    /// The text with ids, or with parameters of ours, in their place.
+    Drawn { text: Vec<u8>, taken: Vec<Taken>, digest: Option<Digest>, prepares: Option<PreparedDraws> },
 }
 
 /// A call and what it draws from; `None`: it is the server's own.
 type Meant<'d> = (&'d Call, Option<Arc<Target>>);
 
-/// The server has no function of that name, or would look for it in the default database, and there is none.
-const NO_FUNCTION: [u16; 2] = [1305, 1046];
-
 /// A take of several ids that are not one run is taken again so often: a tick of a timestamp generator may have had
 /// no room for it.
 const RUNS_TRIED_MAX: usize = 8;
 
-impl Session {
-    /// A generator whose ids, drawn by the present command, are not known to be this proxy's any more.
-    pub(in crate::proxy) fn drawn_unguarded(&self) -> Result<Option<Arc<Target>>, Refusal> {
-        let Some(drawn) = &self.relay.drawn else { return Ok(None) };
-        if drawn.under.is_retired() {
-            return Err(refused(
-                "the rules have changed while the statement ran; nothing was stored; send the statement again",
-            ));
-        }
-        let mut targets = drawn.taken.iter().map(|taken| &taken.target);
-        Ok(targets.find(|target| !drawn.under.is_guarded(target)).cloned())
+/// Draws the ids of the calls in a text.
+pub(in crate::proxy) fn draw(known: &mut Known, by: Basis<'_>, text: &[u8]) -> Result<Drawing, Unsent> {
+    let tables = by.tables;
+    if known.session.locked().is_some() || !tables.may_draw(text) {
+        return Ok(Drawing::Nothing);
     }
-
-    pub(in crate::proxy) async fn ask_sequences(&mut self, tables: &Tables) -> Result<(), Stop> {
-        if let Err(error) = self.meanwhile(tables.read_sequences()).await? {
-            tracing::warn!(%error, "cannot read the SEQUENCEs of the server: calls draw no ids");
-            let why = "Rowstamp could not ask the server for its SEQUENCEs; try again";
-            return Err(Refusal::NoId(why.into()).into());
-        }
-        Ok(())
+    let dialect = known.session.state().ok_or_else(state_unknown)?.dialect;
+    let several = known.session.multi_statements && by.command == Command::Query;
+    let found = Lexer::new(text, dialect).map(|lexer| draws::find(lexer, several));
+    // What cannot be read is the server's to judge.
+    let Some(Ok((draws, later))) = found else { return Ok(Drawing::Nothing) };
+    if let Some(at) = later {
+        return Ok(Drawing::Cut(at as usize));
     }
-
-    /// Waits as long as for ids.
-    pub(in crate::proxy) async fn wait_for_users(&mut self) -> Result<(), Stop> {
-        if let Some(users) = self.shared.users.clone() {
-            let limit = self.shared.id_deadline;
-            let _ = self.meanwhile(tokio::time::timeout(limit, users.first_look())).await?;
-        }
-        Ok(())
+    if draws.calls.is_empty() {
+        return Ok(Drawing::Nothing);
     }
-
-    /// Has the server say whether it has a function that a call would be.
-    pub(in crate::proxy) async fn ask_function(&mut self, name: &'static str) -> Result<(), Stop> {
-        let ddl = self.shared.tables.now().ddl_seen();
-        let arguments = if name == "ROWSTAMP_TAKE" { "1,1" } else { "1" };
-        let sql = format!("SELECT {name}({arguments})");
-        let answer = self.ask(Question::Prepare(sql.as_bytes())).await?;
-        let is_there = !matches!(&answer, Err(error) if NO_FUNCTION.contains(&error.code));
-        let database = self.relay.known.session.state().and_then(|state| state.database.clone());
-        self.relay.known.session.drawn.answered(name, database, ddl, is_there);
-        Ok(())
+    let mut meant: Vec<Meant<'_>> = Vec::with_capacity(draws.calls.len());
+    for call in &draws.calls {
+        meant.push((call, meant_by(known, tables, text, call)?));
     }
-
-    /// Draws the ids of the calls in the text that has arrived, and puts them in place there.
-    pub(super) fn draw(
-        &mut self,
-        tables: &Arc<Tables>,
-        arrived: &mut Arrived,
-        supplied: &mut Supplied,
-    ) -> Result<Drawing, Unsent> {
-        if self.is_drawn(tables, arrived)? {
-            return Ok(Drawing::Done);
-        }
-        if !tables.has_draws() || self.relay.known.session.locked().is_some() {
-            return Ok(Drawing::Done);
-        }
-        let payload = payload_of(self.relay.up.window(), arrived.window_bytes);
-        let has_attributes = arrived.command == Command::Query && self.relay.known.has_attributes();
-        let Ok(text_at) = text_at(&payload, has_attributes) else { return Ok(Drawing::Done) };
-        let (before, text) = payload.split_at_checked(text_at).unwrap_or_default();
-        if !tables.may_draw(text) {
-            return Ok(Drawing::Done);
-        }
-        let dialect = self.relay.known.session.state().ok_or_else(state_unknown)?.dialect;
-        let several = self.relay.known.session.multi_statements && arrived.command == Command::Query;
-        let found = Lexer::new(text, dialect).map(|lexer| draws::find(lexer, several));
-        // What cannot be read is the server's to judge.
-        let Some(Ok((draws, later))) = found else { return Ok(Drawing::Done) };
-        if let Some(at) = later {
-            return Ok(Drawing::Cut { text_at, at: at as usize });
-        }
-        if draws.calls.is_empty() {
-            return Ok(Drawing::Done);
-        }
-        let mut meant: Vec<Meant<'_>> = Vec::with_capacity(draws.calls.len());
-        for call in &draws.calls {
-            meant.push((call, self.meant(tables, text, call, supplied)?));
-        }
-        if meant.iter().all(|(_, target)| target.is_none()) {
-            return Ok(Drawing::Done);
-        }
-        let (values, taken, prepares) = if arrived.command == Command::StmtPrepare {
-            let (values, prepares) = prepared(&meant, draws.params, digest(text, &dialect))?;
-            (values, Vec::new(), Some(prepares))
-        } else {
-            let wanted: Vec<_> =
-                meant.iter().map(|(call, target)| Wanted::by(call, target.clone())).collect();
-            let (values, taken) = self.values(tables, &wanted, supplied)?;
-            (values, taken, None)
-        };
-        let written = write(text, &draws, &values, dialect.charset).ok_or_else(|| {
-            refused(
-                "the text of a column cannot be the column's name, because of a character in the text; give the column a name (AS id)",
-            )
-        })?;
-        let mut packets = Vec::with_capacity(before.len() + written.len() + 8);
-        put_packets(&mut packets, 0, &[before, &written].concat());
-        let digest = self.shared.audit.is_on().then(|| digest(text, &dialect));
-        drop(payload);
-        self.put_drawn(arrived, packets, (tables, taken), (digest, prepares));
-        Ok(Drawing::Done)
+    if meant.iter().all(|(_, target)| target.is_none()) {
+        return Ok(Drawing::Nothing);
     }
+    let (values, taken, prepares) = if by.command == Command::StmtPrepare {
+        let (values, prepares) = prepared(&meant, draws.params, digest(text, &dialect))?;
+        (values, Vec::new(), Some(prepares))
+    } else {
+        let wanted: Vec<_> = meant.iter().map(|(call, target)| Wanted::by(call, target.clone())).collect();
+        let (values, taken) = values(known, by, &wanted)?;
+        (values, taken, None)
+    };
+    let written = write(text, &draws, &values, dialect.charset).ok_or_else(|| {
+        refused(
+            "the text of a column cannot be the column's name, because of a character in the text; give the column a name (AS id)",
+        )
+    })?;
+    let digest = by.shared.audit.is_on().then(|| digest(text, &dialect));
+    Ok(Drawing::Drawn { text: written, taken, digest, prepares })
+}
 
-    /// Whether the command that has arrived has its ids already, and they may be sent.
-    pub(in crate::proxy) fn is_drawn(
-        &mut self,
-        tables: &Arc<Tables>,
-        arrived: &mut Arrived,
-    ) -> Result<bool, Unsent> {
-        if let Some(drawn) = self.relay.drawn.take_if(|drawn| !Arc::ptr_eq(&drawn.under, tables)) {
-            // Other proxies may have issued the same ids since.
-            let bytes = drawn.came.len();
-            self.relay.up.put_back(arrived.window_bytes, drawn.came);
-            arrived.window_bytes = bytes;
-        }
-        let Some(drawn) = &self.relay.drawn else { return Ok(false) };
-        let mut targets = drawn.taken.iter().map(|taken| &taken.target);
-        match targets.find(|target| !tables.is_guarded(target)).cloned() {
-            Some(target) => Err(Need::Guard { tables: tables.clone(), target }.into()),
-            None => Ok(true),
-        }
-    }
-
-    /// `packets` take the place of the client's in its lane.
-    pub(in crate::proxy) fn put_drawn(
-        &mut self,
-        arrived: &mut Arrived,
-        packets: Vec<u8>,
-        (tables, taken): (&Arc<Tables>, Vec<Taken>),
-        (digest, prepares): (Option<Digest>, Option<PreparedDraws>),
-    ) {
-        let came = self.relay.up.window().get(..arrived.window_bytes).unwrap_or_default().to_vec();
-        let bytes = packets.len();
-        self.relay.up.put_back(arrived.window_bytes, packets);
-        arrived.window_bytes = bytes;
-        let prepares = prepares.map(Arc::new);
-        self.relay.drawn = Some(Box::new(Drawn { under: tables.clone(), taken, digest, came, prepares }));
-    }
-
-    /// What a call draws from, if it does, and what it says can be served.
-    fn meant(
-        &self,
-        tables: &Arc<Tables>,
-        text: &[u8],
-        call: &Call,
-        supplied: &mut Supplied,
-    ) -> Result<Option<Arc<Target>>, Unsent> {
-        let session = &self.relay.known.session;
-        let state = session.state().ok_or_else(state_unknown)?;
-        let dialect = &state.dialect;
-        let decoded = |token| name::decode(text, token, dialect.charset);
-        let generator = decoded(call.path.last);
-        let schema = match call.path.qualifier {
-            Some(token) => decoded(token),
-            None => state.database.as_deref().map(Into::into),
-        };
-        let (Some(schema), Some(generator)) = (schema, generator) else { return Ok(None) };
-        let target = match tables.drawn_from(&schema, &generator, dialect.is_mariadb()) {
-            DrawnFrom::Other => return Ok(None),
-            DrawnFrom::Unknown if supplied.may_look() => return Err(Need::Sequences(tables.clone()).into()),
-            DrawnFrom::Unknown => {
-                let why = format!(
-                    "Rowstamp does not know whether the server has a SEQUENCE {schema}.{generator}; try again"
-                );
-                return Err(Refusal::NoId(why).into());
-            }
-            DrawnFrom::Generator(target) => target,
-        };
-        if dialect.is_mariadb() {
-            match session.temporary.masked(&schema, &generator) {
-                Masked::No => {}
-                Masked::Yes => return Ok(None),
-                Masked::Unsure => return Err(Need::Temporary(TableName::new(schema, generator)).into()),
-            }
-        }
-        let is_among_columns =
-            !matches!(call.place, Place::Once { among_columns: false, .. } | Place::Explained);
-        if let Some(function) = function(call, dialect).filter(|_| is_among_columns) {
-            match session.drawn.has_function(function, state.database.as_deref(), tables.ddl_seen()) {
-                Some(false) => {}
-                Some(true) => return Ok(None),
-                None => return Err(Need::Function(function).into()),
-            }
-        }
-        match refusal(call, &target.rule.generator.name) {
-            Some(why) => Err(Refusal::from(why).into()),
-            None => Ok(Some(target)),
-        }
-    }
-
-    /// What each of them gets, in the order of evaluation, and what is taken of each generator.
-    pub(in crate::proxy) fn values(
-        &self,
-        tables: &Arc<Tables>,
-        wanted: &[Wanted],
-        supplied: &mut Supplied,
-    ) -> Result<(Vec<Value>, Vec<Taken>), Unsent> {
-        let drawer = self.drawer(supplied)?;
-        let mut blocks: Vec<(Arc<Target>, IdBlock, Option<Charge<'_>>)> = Vec::new();
-        for target in wanted.iter().filter_map(|one| one.target.as_ref()) {
-            if blocks.iter().any(|(of, ..)| of == target) {
-                continue;
-            }
-            match self.block(tables, (drawer.as_deref(), target), wanted, supplied) {
-                Ok(block) => blocks.extend(block.map(|(block, charge)| (target.clone(), block, charge))),
-                Err(unsent) => {
-                    for (target, block, _) in blocks {
-                        supplied.put(tables, target, block);
-                    }
-                    return Err(unsent);
-                }
-            }
-        }
-        let mut used = vec![0u64; blocks.len()];
-        let mut taken: Vec<Taken> = Vec::with_capacity(blocks.len());
-        let mut values = Vec::with_capacity(wanted.len());
-        for one in wanted {
-            let Some(target) = &one.target else {
-                values.push(Value::Left);
-                continue;
-            };
-            let known = taken.iter_mut().find(|one| one.target == *target);
-            let n = match one.what {
-                What::Ids(n) => n,
-                What::Last => {
-                    let drawn = known.map(|known| known.last);
-                    let id = drawn.or_else(|| self.relay.known.session.drawn.last(&target.rule.generator));
-                    values.push(id.map_or(Value::Null, Value::Id));
-                    continue;
-                }
-                What::Shown => {
-                    values.push(Value::Id(1));
-                    continue;
-                }
-            };
-            let place = blocks.iter().position(|(of, ..)| of == target);
-            let of_block = place.and_then(|at| Some((&blocks.get(at)?.1, used.get_mut(at)?)));
-            let (block, used) = of_block.ok_or_else(no_ids)?;
-            let (first, end) = (block.nth(*used).ok_or_else(no_ids)?, *used + n);
-            let id = block.nth(end - 1).ok_or_else(no_ids)?;
-            *used = end;
-            values.push(Value::Id(first));
-            match known {
-                Some(known) => known.last = id,
-                None => taken.push(Taken { target: target.clone(), first, last: id }),
-            }
-        }
-        blocks.into_iter().filter_map(|(.., charge)| charge).for_each(Charge::keep);
-        Ok((values, taken))
-    }
-
-    /// The user of ours who draws, if one has the name of the session's.
-    fn drawer(&self, supplied: &mut Supplied) -> Result<Option<Arc<User>>, Unsent> {
-        let Some(users) = &self.shared.users else { return Ok(None) };
-        users.of_sql(self.relay.known.rights.user()).map_err(|Unsure| {
-            if users.is_new() && supplied.may_look() {
-                return Need::Users.into();
-            }
-            let why = "what the user may draw is not known, since the store does not answer; try again";
-            Refusal::NoId(why.to_owned()).into()
-        })
-    }
-
-    /// Whether the user may draw `n` ids now.
-    fn charged<'a>(
-        &'a self,
-        user: Option<&'a User>,
-        generator: &GeneratorName,
-        n: u32,
-    ) -> Result<Option<Charge<'a>>, Unsent> {
-        let (Some(users), Some(user)) = (&self.shared.users, user) else { return Ok(None) };
-        let (name, generator) = (&user.name, generator.to_string());
-        let grant = user.grant(Right::Take, &generator).ok_or_else(|| {
-            user.usage.note_denied();
+/// What a call draws from, if it does, and what it says can be served.
+fn meant_by(
+    known: &mut Known,
+    tables: &Arc<Tables>,
+    text: &[u8],
+    call: &Call,
+) -> Result<Option<Arc<Target>>, Unsent> {
+    let session = &known.session;
+    let state = session.state().ok_or_else(state_unknown)?;
+    let dialect = &state.dialect;
+    let decoded = |token| name::decode(text, token, dialect.charset);
+    let generator = decoded(call.path.last);
+    let schema = match call.path.qualifier {
+        Some(token) => decoded(token),
+        None => state.database.as_deref().map(Into::into),
+    };
+    let (Some(schema), Some(generator)) = (schema, generator) else { return Ok(None) };
+    let target = match tables.drawn_from(&schema, &generator, dialect.is_mariadb()) {
+        DrawnFrom::Other => return Ok(None),
+        DrawnFrom::Unknown if known.supplied.may_look() => return Err(Need::Sequences(tables.clone()).into()),
+        DrawnFrom::Unknown => {
             let why = format!(
-                "user {name} has no TAKE right on generator {generator}; GRANT on the console gives it"
+                "Rowstamp does not know whether the server has a SEQUENCE {schema}.{generator}; try again"
             );
-            Refusal::NoRight(why)
-        })?;
-        let charge = users.charge(user, grant, (&generator, n.into()));
-        charge.map(Some).map_err(|over| {
-            user.usage.note_over_quota();
-            Refusal::NoId(over.to_string()).into()
-        })
+            return Err(Refusal::NoId(why).into());
+        }
+        DrawnFrom::Generator(target) => target,
+    };
+    if dialect.is_mariadb() {
+        match session.temporary.masked(&schema, &generator) {
+            Masked::No => {}
+            Masked::Yes => return Ok(None),
+            Masked::Unsure => return Err(Need::Temporary(TableName::new(schema, generator)).into()),
+        }
     }
+    let is_among_columns = !matches!(call.place, Place::Once { among_columns: false, .. } | Place::Explained);
+    if let Some(function) = function(call, dialect).filter(|_| is_among_columns) {
+        match session.drawn.has_function(function, state.database.as_deref(), tables.ddl_seen()) {
+            Some(false) => {}
+            Some(true) => return Ok(None),
+            None => return Err(Need::Function(function).into()),
+        }
+    }
+    match refusal(call, &target.rule.generator.name) {
+        Some(why) => Err(Refusal::from(why).into()),
+        None => Ok(Some(target)),
+    }
+}
 
-    /// All ids of a statement from one generator. `None`: it takes none.
-    fn block<'a>(
-        &'a self,
-        tables: &Arc<Tables>,
-        (user, target): (Option<&'a User>, &Arc<Target>),
-        wanted: &[Wanted],
-        supplied: &mut Supplied,
-    ) -> Result<Option<(IdBlock, Option<Charge<'a>>)>, Unsent> {
-        let of_it = wanted.iter().filter(|one| one.target.as_ref() == Some(target));
-        let runs: Vec<u64> = of_it.map(|one| if let What::Ids(n) = one.what { n } else { 0 }).collect();
-        let Some(n) = u32::try_from(runs.iter().sum::<u64>()).ok().filter(|n| *n <= TAKEN_MAX) else {
-            return Err(refused(format_args!(
-                "the calls of one statement draw more than {TAKEN_MAX} ids; draw them in several statements"
-            ))
-            .into());
-        };
-        if n == 0 {
-            return Ok(None);
+/// What each of them gets, in the order of evaluation, and what is taken of each generator.
+pub(in crate::proxy) fn values(
+    known: &mut Known,
+    by: Basis<'_>,
+    wanted: &[Wanted],
+) -> Result<(Vec<Value>, Vec<Taken>), Unsent> {
+    let drawer = drawer(known, by)?;
+    let mut blocks: Vec<(Arc<Target>, IdBlock, Option<Charge<'_>>)> = Vec::new();
+    for target in wanted.iter().filter_map(|one| one.target.as_ref()) {
+        if blocks.iter().any(|(of, ..)| of == target) {
+            continue;
         }
-        let generator = &target.rule.generator;
-        let longest = runs.iter().max().copied().unwrap_or_default();
-        let of_tick = target.spacing.ticks.map(|ticks| ticks.ids.get());
-        if let Some(run) = of_tick.filter(|run| *run < longest) {
-            return Err(refused(format_args!(
-                "generator {generator} gives at most {run} ids in one run; take fewer at a time"
-            ))
-            .into());
-        }
-        let charge = self.charged(user, generator, n)?;
-        for _ in 0..RUNS_TRIED_MAX {
-            let block = self.take(tables, target, n, supplied)?;
-            if are_runs(&block, &runs, target) {
-                return Ok(Some((block, charge)));
+        match block(known, by, (drawer.as_deref(), target), wanted) {
+            Ok(block) => blocks.extend(block.map(|(block, charge)| (target.clone(), block, charge))),
+            Err(unsent) => {
+                for (target, block, _) in blocks {
+                    known.supplied.put(by.tables, target, block);
+                }
+                return Err(unsent);
             }
         }
-        Err(refused(format_args!(
-            "generator {generator} cannot give so many ids in one run; take fewer at a time"
-        ))
-        .into())
     }
+    let mut used = vec![0u64; blocks.len()];
+    let mut taken: Vec<Taken> = Vec::with_capacity(blocks.len());
+    let mut values = Vec::with_capacity(wanted.len());
+    for one in wanted {
+        let Some(target) = &one.target else {
+            values.push(Value::Left);
+            continue;
+        };
+        let before = taken.iter_mut().find(|one| one.target == *target);
+        let n = match one.what {
+            What::Ids(n) => n,
+            What::Last => {
+                let drawn = before.map(|before| before.last);
+                let id = drawn.or_else(|| known.session.drawn.last(&target.rule.generator));
+                values.push(id.map_or(Value::Null, Value::Id));
+                continue;
+            }
+            What::Shown => {
+                values.push(Value::Id(1));
+                continue;
+            }
+        };
+        let place = blocks.iter().position(|(of, ..)| of == target);
+        let of_block = place.and_then(|at| Some((&blocks.get(at)?.1, used.get_mut(at)?)));
+        let (block, used) = of_block.ok_or_else(no_ids)?;
+        let (first, end) = (block.nth(*used).ok_or_else(no_ids)?, *used + n);
+        let id = block.nth(end - 1).ok_or_else(no_ids)?;
+        *used = end;
+        values.push(Value::Id(first));
+        match before {
+            Some(before) => before.last = id,
+            None => taken.push(Taken { target: target.clone(), first, last: id }),
+        }
+    }
+    blocks.into_iter().filter_map(|(.., charge)| charge).for_each(Charge::keep);
+    Ok((values, taken))
+}
+
+/// The user of ours who draws, if one has the name of the session's.
+fn drawer(known: &mut Known, by: Basis<'_>) -> Result<Option<Arc<User>>, Unsent> {
+    let Some(users) = &by.shared.users else { return Ok(None) };
+    users.of_sql(known.rights.user()).map_err(|Unsure| {
+        if users.is_new() && known.supplied.may_look() {
+            return Need::Users.into();
+        }
+        let why = "what the user may draw is not known, since the store does not answer; try again";
+        Refusal::NoId(why.to_owned()).into()
+    })
+}
+
+/// Whether the user may draw `n` ids now.
+fn charged<'a>(
+    shared: &'a Shared,
+    user: Option<&'a User>,
+    generator: &GeneratorName,
+    n: u32,
+) -> Result<Option<Charge<'a>>, Unsent> {
+    let (Some(users), Some(user)) = (&shared.users, user) else { return Ok(None) };
+    let (name, generator) = (&user.name, generator.to_string());
+    let grant = user.grant(Right::Take, &generator).ok_or_else(|| {
+        user.usage.note_denied();
+        let why =
+            format!("user {name} has no TAKE right on generator {generator}; GRANT on the console gives it");
+        Refusal::NoRight(why)
+    })?;
+    let charge = users.charge(user, grant, (&generator, n.into()));
+    charge.map(Some).map_err(|over| {
+        user.usage.note_over_quota();
+        Refusal::NoId(over.to_string()).into()
+    })
+}
+
+/// All ids of a statement from one generator. `None`: it takes none.
+fn block<'a>(
+    known: &mut Known,
+    by: Basis<'a>,
+    (user, target): (Option<&'a User>, &Arc<Target>),
+    wanted: &[Wanted],
+) -> Result<Option<(IdBlock, Option<Charge<'a>>)>, Unsent> {
+    let of_it = wanted.iter().filter(|one| one.target.as_ref() == Some(target));
+    let runs: Vec<u64> = of_it.map(|one| if let What::Ids(n) = one.what { n } else { 0 }).collect();
+    let Some(n) = u32::try_from(runs.iter().sum::<u64>()).ok().filter(|n| *n <= TAKEN_MAX) else {
+        return Err(refused(format_args!(
+            "the calls of one statement draw more than {TAKEN_MAX} ids; draw them in several statements"
+        ))
+        .into());
+    };
+    if n == 0 {
+        return Ok(None);
+    }
+    let generator = &target.rule.generator;
+    let longest = runs.iter().max().copied().unwrap_or_default();
+    let of_tick = target.spacing.ticks.map(|ticks| ticks.ids.get());
+    if let Some(run) = of_tick.filter(|run| *run < longest) {
+        return Err(refused(format_args!(
+            "generator {generator} gives at most {run} ids in one run; take fewer at a time"
+        ))
+        .into());
+    }
+    let charge = charged(by.shared, user, generator, n)?;
+    for _ in 0..RUNS_TRIED_MAX {
+        let block = take(known, by.tables, target, n)?;
+        if are_runs(&block, &runs, target) {
+            return Ok(Some((block, charge)));
+        }
+    }
+    Err(refused(format_args!(
+        "generator {generator} cannot give so many ids in one run; take fewer at a time"
+    ))
+    .into())
 }
 
 /// What one call gets.

@@ -1,15 +1,40 @@
-//! Deciding what becomes of a statement: functions over what is known. Nothing here waits, sends or asks.
+//! Deciding what becomes of a client's command. These are functions over what is known: none of
+//! them waits, asks the server, or moves a byte. `serve` calls them, and carries their verdicts out.
+//!
+//! [`text`] decides statements that come as texts, [`execution`] those that were prepared. What they
+//! lack they say by a [`Need`](crate::proxy::known::need::Need).
 
 pub(super) mod drawn_execution;
 pub(super) mod draws;
 pub(super) mod execution;
-pub(super) mod locked;
-pub(super) mod masked;
+mod ids;
+mod locked;
+mod masked;
 pub(super) mod natively;
 pub(super) mod params;
 pub(super) mod refusals;
-pub(super) mod rehearsal;
+mod rehearsal;
 pub(super) mod set_id;
-pub(super) mod spared;
+mod spared;
+pub(super) mod staged;
 pub(super) mod text;
+pub(super) mod unconcerned;
 pub(super) mod verdict;
+
+use std::sync::Arc;
+
+use crate::mysql::command::Command;
+use crate::proxy::shared::Shared;
+use crate::tables::Tables;
+
+/// What a command is decided by, beside what the session knows.
+#[derive(Clone, Copy)]
+pub(super) struct Basis<'a> {
+    pub(super) tables: &'a Arc<Tables>,
+    pub(super) shared: &'a Shared,
+    pub(super) command: Command,
+    /// The prepared statement that the command names, by the client's id.
+    pub(super) statement: Option<u32>,
+    /// Nothing that the session sent before it is under way.
+    pub(super) is_first: bool,
+}

@@ -6,9 +6,12 @@ use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
 use crate::mysql::prepared::{Bound, Execute, Expected, ParamType};
 use crate::mysql::reader::Malformed;
-use crate::proxy::decide::verdict::{malformed, refused};
+use crate::proxy::decide::verdict::{malformed, refused, state_unknown};
+use crate::proxy::known::Known;
+use crate::rewrite::meaning::Meaning;
 use crate::rewrite::plan::target::Target;
 use crate::rewrite::plan::{InsertPlan, NewRows};
+use crate::rewrite::prepare::PreparedInsert;
 
 pub(in crate::proxy) enum Params<'a> {
     One(Execute<'a>),
@@ -78,6 +81,26 @@ impl<'a> Params<'a> {
             Params::Bulk(bulk) => bulk.whole(),
         }
     }
+}
+
+/// What values at the id's place mean to this execution.
+pub(in crate::proxy) fn meaning(known: &Known, prepared: &PreparedInsert) -> Result<Meaning, Refusal> {
+    let insert = &prepared.insert;
+    let state = known.session.state().ok_or_else(state_unknown)?;
+    let meaning = Meaning::new(&state.dialect, insert.target.id_shape());
+    if insert.zero_meant.is_some_and(|zero_was_value| zero_was_value != meaning.zero_is_value) {
+        return Err(refused(insert.target.at(
+            "NO_AUTO_VALUE_ON_ZERO was set or unset since the statement was prepared, and decides what zero and DEFAULT mean as id; \
+             prepare the statement again",
+        )));
+    }
+    if insert.strict_meant.is_some_and(|strictness| strictness != meaning.strictness()) {
+        return Err(refused(insert.target.at(
+            "the strictness of sql_mode has changed since the statement was prepared, and decides whether a value for the id is an \
+             error; prepare the statement again",
+        )));
+    }
+    Ok(meaning)
 }
 
 /// Why the rows of a bulk execution do not go by way of a stage, if so.

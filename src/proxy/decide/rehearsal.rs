@@ -5,13 +5,14 @@
 use parking_lot::Mutex;
 
 use crate::mysql::command::Command;
-use crate::proxy::decide::params::{Params, not_staged_in_bulk, too_many_sets};
+use crate::proxy::decide::Basis;
+use crate::proxy::decide::params::{Params, meaning, not_staged_in_bulk, too_many_sets};
+use crate::proxy::known::Known;
 use crate::proxy::known::sql_prepared::SqlPrepared;
 use crate::proxy::known::statements::Kept;
 use crate::proxy::known::temporary::Masked;
-use crate::proxy::serve::session::Session;
 use crate::rewrite::plan::effects::Effects;
-use crate::rewrite::plan::prepared_names::{self, Known, Value};
+use crate::rewrite::plan::prepared_names::{self, Value};
 use crate::rewrite::plan::{self, InsertPlan, Lookup, Need, Plan, Planned, Protocol};
 use crate::rewrite::prepare::PreparedInsert;
 use crate::rewrite::{bulk, execution, planner};
@@ -28,7 +29,7 @@ struct RehearsedSession<'a> {
 }
 
 impl prepared_names::SessionFacts for RehearsedSession<'_> {
-    fn prepared(&self, name: &str) -> Known {
+    fn prepared(&self, name: &str) -> prepared_names::Known {
         self.prepared.prepared(name)
     }
 
@@ -55,176 +56,173 @@ struct LookedAt {
     table: TableName,
 }
 
-impl Session {
-    /// Counts what would become of a statement that goes on. Returns what it would leave behind for
-    /// later ones.
-    pub(in crate::proxy) fn rehearse(&self, command: Command, text: &[u8]) -> Option<Effects> {
-        let tables = self.shared.tables.now();
-        let state = self.relay.known.session.state().filter(|_| tables.rehearses())?;
-        let protocol = if command == Command::Query { Protocol::Text } else { Protocol::Prepare };
-        let rehearsed = self.rehearsed(&tables, text, (&state.dialect, state.database.as_deref()), protocol);
-        let digest = || digest(text, &state.dialect);
-        let count = |name: (&str, &str), outcome| {
-            tables.count_shadow(Some(name), &outcome, rehearsed.asks, &digest);
-        };
-        match &rehearsed.planned {
-            Planned::Rewrite(plan) => {
-                // What is prepared is counted when it is executed.
-                for insert in plan.inserts.iter().filter(|insert| !insert.is_named) {
-                    let Some(name) = rehearsed.table_of(insert) else { continue };
-                    if protocol == Protocol::Text {
-                        count(name, outcome_of(insert));
-                    } else if let Err(why) = plan.prepare(text) {
-                        count(name, Outcome::Refused(why.to_string()));
-                    }
+/// Counts what would become of a statement that goes on. Returns what it would leave behind for
+/// later ones.
+pub(in crate::proxy) fn rehearse(known: &Known, by: Basis<'_>, text: &[u8]) -> Option<Effects> {
+    let tables = by.tables;
+    let state = known.session.state().filter(|_| tables.rehearses())?;
+    let protocol = if by.command == Command::Query { Protocol::Text } else { Protocol::Prepare };
+    let rehearsed = rehearsed(known, tables, text, (&state.dialect, state.database.as_deref()), protocol);
+    let digest = || digest(text, &state.dialect);
+    let count = |name: (&str, &str), outcome| {
+        tables.count_shadow(Some(name), &outcome, rehearsed.asks, &digest);
+    };
+    match &rehearsed.planned {
+        Planned::Rewrite(plan) => {
+            // What is prepared is counted when it is executed.
+            for insert in plan.inserts.iter().filter(|insert| !insert.is_named) {
+                let Some(name) = rehearsed.table_of(insert) else { continue };
+                if protocol == Protocol::Text {
+                    count(name, outcome_of(insert));
+                } else if let Err(why) = plan.prepare(text) {
+                    count(name, Outcome::Refused(why.to_string()));
                 }
             }
-            Planned::Untouched(effects)
-                if protocol == Protocol::Text && effects.prepared_names.is_empty() =>
-            {
-                for looked_at in &rehearsed.tables {
-                    count(parts(&looked_at.table), Outcome::Passed);
-                }
-            }
-            Planned::Untouched(_) => {}
-            &Planned::Cut(at) => {
-                let (first, later) = text.split_at_checked(at).filter(|(first, _)| !first.is_empty())?;
-                let before = self.rehearse(command, first);
-                return self.rehearse(command, later).or(before);
-            }
-            planned => rehearsed.count_stopped(&tables, planned, &digest),
         }
-        match rehearsed.planned {
-            Planned::Untouched(effects) | Planned::Rewrite(Plan { effects, .. }) => Some(effects),
-            _ => None,
-        }
-    }
-
-    /// A statement that is too long to be read passes where no rule concerns its table, and would
-    /// not with one.
-    pub(in crate::proxy) fn rehearse_too_long(&self, beginning: &[u8]) {
-        let tables = self.shared.tables.now();
-        let Some(state) = self.relay.known.session.state().filter(|_| tables.rehearses()) else { return };
-        let read_in = (&state.dialect, state.database.as_deref());
-        let rehearsed = self.rehearsed(&tables, beginning, read_in, Protocol::Text);
-        let Some(name) = rehearsed.tables.first().map(|first| parts(&first.table)) else { return };
-        let why = "the statement is longer than limits.statement_bytes; raise the limit, or send fewer rows at a time";
-        let nothing = || Digest { text: String::new(), hash: "too-long".to_owned() };
-        let outcome = Outcome::Refused(why.to_owned());
-        tables.count_shadow(Some(name), &outcome, false, &nothing);
-    }
-
-    /// Counts what would become of an execution of an INSERT that the server has as it came.
-    pub(in crate::proxy) fn rehearse_execution(&self, tables: &Tables, kept: &Kept, params: &Params<'_>) {
-        // It passed while no rule named its table; one has come since.
-        if self.relay.known.session.is_untouched() {
-            return;
-        }
-        let source = &kept.source;
-        let Some(name) =
-            tables.shadowed(&source.table.schema, &source.table.table).filter(|_| !tables.is_retired())
-        else {
-            return;
-        };
-        let name = Some(parts(&name));
-        let Some(text) = &source.text else {
-            let nothing = || Digest { text: String::new(), hash: "not-kept".to_owned() };
-            let outcome = Outcome::Unknown("the statement's text");
-            return tables.count_shadow(name, &outcome, false, &nothing);
-        };
-        let read_in = (&source.dialect, source.database.as_deref());
-        let rehearsed = self.rehearsed(tables, text, read_in, Protocol::Prepare);
-        let digest = || digest(text, &source.dialect);
-        let asks = rehearsed.asks;
-        let outcome = match rehearsed.planned {
-            Planned::Rewrite(plan) => {
-                match plan.prepare(text).map(|text| (plan.inserts.into_iter().next(), text)) {
-                    Ok((Some(insert), text)) => self.execution_of(&PreparedInsert { insert, text }, params),
-                    Ok((None, _)) => Outcome::Passed,
-                    Err(why) => Outcome::Refused(why.to_string()),
-                }
+        Planned::Untouched(effects) if protocol == Protocol::Text && effects.prepared_names.is_empty() => {
+            for looked_at in &rehearsed.tables {
+                count(parts(&looked_at.table), Outcome::Passed);
             }
-            Planned::Untouched(_) => Outcome::Passed,
-            ref planned => return rehearsed.count_stopped(tables, planned, &digest),
-        };
-        tables.count_shadow(name, &outcome, asks, &digest);
+        }
+        Planned::Untouched(_) => {}
+        &Planned::Cut(at) => {
+            let (first, later) = text.split_at_checked(at).filter(|(first, _)| !first.is_empty())?;
+            let before = rehearse(known, by, first);
+            return rehearse(known, by, later).or(before);
+        }
+        planned => rehearsed.count_stopped(tables, planned, &digest),
     }
+    match rehearsed.planned {
+        Planned::Untouched(effects) | Planned::Rewrite(Plan { effects, .. }) => Some(effects),
+        _ => None,
+    }
+}
 
-    fn execution_of(&self, prepared: &PreparedInsert, params: &Params<'_>) -> Outcome {
-        let is_staged = prepared.insert.stage.is_some();
-        let meaning = match self.meaning(prepared) {
-            Ok(meaning) => meaning,
-            Err(why) => return Outcome::Refused(why.to_string()),
-        };
-        let ids = match params {
-            Params::One(_) if is_staged => return Outcome::Rewritten { ids: 0 },
-            Params::Bulk(bulk) if is_staged => {
-                return match not_staged_in_bulk(&prepared.insert, bulk) {
-                    Ok(None) => Outcome::Rewritten { ids: 0 },
-                    Ok(Some(why)) => Outcome::Refused(why),
-                    Err(why) => Outcome::Refused(why.to_string()),
-                };
+/// A statement that is too long to be read passes where no rule concerns its table, and would
+/// not with one.
+pub(in crate::proxy) fn rehearse_too_long(known: &Known, by: Basis<'_>, beginning: &[u8]) {
+    let tables = by.tables;
+    let Some(state) = known.session.state().filter(|_| tables.rehearses()) else { return };
+    let read_in = (&state.dialect, state.database.as_deref());
+    let rehearsed = rehearsed(known, tables, beginning, read_in, Protocol::Text);
+    let Some(name) = rehearsed.tables.first().map(|first| parts(&first.table)) else { return };
+    let why =
+        "the statement is longer than limits.statement_bytes; raise the limit, or send fewer rows at a time";
+    let nothing = || Digest { text: String::new(), hash: "too-long".to_owned() };
+    let outcome = Outcome::Refused(why.to_owned());
+    tables.count_shadow(Some(name), &outcome, false, &nothing);
+}
+
+/// Counts what would become of an execution of an INSERT that the server has as it came.
+pub(in crate::proxy) fn rehearse_execution(known: &Known, tables: &Tables, kept: &Kept, params: &Params<'_>) {
+    // It passed while no rule named its table; one has come since.
+    if known.session.is_untouched() {
+        return;
+    }
+    let source = &kept.source;
+    let Some(name) =
+        tables.shadowed(&source.table.schema, &source.table.table).filter(|_| !tables.is_retired())
+    else {
+        return;
+    };
+    let name = Some(parts(&name));
+    let Some(text) = &source.text else {
+        let nothing = || Digest { text: String::new(), hash: "not-kept".to_owned() };
+        let outcome = Outcome::Unknown("the statement's text");
+        return tables.count_shadow(name, &outcome, false, &nothing);
+    };
+    let read_in = (&source.dialect, source.database.as_deref());
+    let rehearsed = rehearsed(known, tables, text, read_in, Protocol::Prepare);
+    let digest = || digest(text, &source.dialect);
+    let asks = rehearsed.asks;
+    let outcome = match rehearsed.planned {
+        Planned::Rewrite(plan) => {
+            match plan.prepare(text).map(|text| (plan.inserts.into_iter().next(), text)) {
+                Ok((Some(insert), text)) => execution_of(known, &PreparedInsert { insert, text }, params),
+                Ok((None, _)) => Outcome::Passed,
+                Err(why) => Outcome::Refused(why.to_string()),
             }
-            Params::One(execute) => execution::Draft::new(prepared, execute, meaning).map(|draft| draft.ids),
-            Params::Bulk(bulk) => match bulk::Draft::new(prepared, bulk, meaning) {
-                Ok(draft) => match too_many_sets(&prepared.insert, draft.sets) {
-                    Some(why) => return Outcome::Refused(why),
-                    None => Ok(draft.ids().unwrap_or(u32::MAX)),
-                },
-                Err(why) => Err(why),
+        }
+        Planned::Untouched(_) => Outcome::Passed,
+        ref planned => return rehearsed.count_stopped(tables, planned, &digest),
+    };
+    tables.count_shadow(name, &outcome, asks, &digest);
+}
+
+fn execution_of(known: &Known, prepared: &PreparedInsert, params: &Params<'_>) -> Outcome {
+    let is_staged = prepared.insert.stage.is_some();
+    let meaning = match meaning(known, prepared) {
+        Ok(meaning) => meaning,
+        Err(why) => return Outcome::Refused(why.to_string()),
+    };
+    let ids = match params {
+        Params::One(_) if is_staged => return Outcome::Rewritten { ids: 0 },
+        Params::Bulk(bulk) if is_staged => {
+            return match not_staged_in_bulk(&prepared.insert, bulk) {
+                Ok(None) => Outcome::Rewritten { ids: 0 },
+                Ok(Some(why)) => Outcome::Refused(why),
+                Err(why) => Outcome::Refused(why.to_string()),
+            };
+        }
+        Params::One(execute) => execution::Draft::new(prepared, execute, meaning).map(|draft| draft.ids),
+        Params::Bulk(bulk) => match bulk::Draft::new(prepared, bulk, meaning) {
+            Ok(draft) => match too_many_sets(&prepared.insert, draft.sets) {
+                Some(why) => return Outcome::Refused(why),
+                None => Ok(draft.ids().unwrap_or(u32::MAX)),
             },
-        };
-        match ids {
-            Ok(0) => Outcome::Passed,
-            Ok(ids) => Outcome::Rewritten { ids: ids.into() },
-            Err(why) => Outcome::Refused(why.to_string()),
-        }
+            Err(why) => Err(why),
+        },
+    };
+    match ids {
+        Ok(0) => Outcome::Passed,
+        Ok(ids) => Outcome::Rewritten { ids: ids.into() },
+        Err(why) => Outcome::Refused(why.to_string()),
     }
+}
 
-    fn rehearsed(
-        &self,
-        tables: &Tables,
-        text: &[u8],
-        (dialect, database): (&Dialect, Option<&str>),
-        protocol: Protocol,
-    ) -> Rehearsed {
-        let session = &self.relay.known.session;
-        let looked_at = Mutex::new((Vec::new(), false, false));
-        let lookup = |schema: &str, table: &str| {
-            let rehearsed = tables.rehearsed(schema, table);
-            let mut looked_at = looked_at.lock();
-            let shadowed = tables.shadowed(schema, table);
-            if shadowed.is_some() || !matches!(rehearsed, Lookup::NotRuled) {
-                looked_at.2 = shadowed.is_none();
-            }
-            if let Some(found) = shadowed {
-                looked_at.0.push(LookedAt { named: TableName::new(schema, table), table: found });
-                // Counted as if it masked nothing, which is what the server would say of most.
-                looked_at.1 |= session.temporary.masked(schema, table) == Masked::Unsure;
-            }
-            rehearsed
-        };
-        let rehearsed =
-            RehearsedSession { prepared: &session.rehearsed_prepared, session: &session.sql_prepared };
-        let planned = planner::plan(
-            text,
-            &plan::PlanContext {
-                dialect,
-                multi_statements: session.multi_statements && protocol == Protocol::Text,
-                insert_id_is_set: false,
-                cannot_update: &[],
-                default_schema: database,
-                any_rules: true,
-                tables: &lookup,
-                id_names: &(),
-                hidden: &|schema, table| session.temporary.masked(schema, table) == Masked::Yes,
-                session: &rehearsed,
-            },
-            protocol,
-        );
-        let (tables, asks, ends_at_active) = looked_at.into_inner();
-        Rehearsed { planned, tables, asks, ends_at_active }
-    }
+fn rehearsed(
+    known: &Known,
+    tables: &Tables,
+    text: &[u8],
+    (dialect, database): (&Dialect, Option<&str>),
+    protocol: Protocol,
+) -> Rehearsed {
+    let session = &known.session;
+    let looked_at = Mutex::new((Vec::new(), false, false));
+    let lookup = |schema: &str, table: &str| {
+        let rehearsed = tables.rehearsed(schema, table);
+        let mut looked_at = looked_at.lock();
+        let shadowed = tables.shadowed(schema, table);
+        if shadowed.is_some() || !matches!(rehearsed, Lookup::NotRuled) {
+            looked_at.2 = shadowed.is_none();
+        }
+        if let Some(found) = shadowed {
+            looked_at.0.push(LookedAt { named: TableName::new(schema, table), table: found });
+            // Counted as if it masked nothing, which is what the server would say of most.
+            looked_at.1 |= session.temporary.masked(schema, table) == Masked::Unsure;
+        }
+        rehearsed
+    };
+    let rehearsed =
+        RehearsedSession { prepared: &session.rehearsed_prepared, session: &session.sql_prepared };
+    let planned = planner::plan(
+        text,
+        &plan::PlanContext {
+            dialect,
+            multi_statements: session.multi_statements && protocol == Protocol::Text,
+            insert_id_is_set: false,
+            cannot_update: &[],
+            default_schema: database,
+            any_rules: true,
+            tables: &lookup,
+            id_names: &(),
+            hidden: &|schema, table| session.temporary.masked(schema, table) == Masked::Yes,
+            session: &rehearsed,
+        },
+        protocol,
+    );
+    let (tables, asks, ends_at_active) = looked_at.into_inner();
+    Rehearsed { planned, tables, asks, ends_at_active }
 }
 
 impl Rehearsed {

@@ -1,49 +1,113 @@
-//! What a statement turned out to be, and the refusals that several ways share.
+//! What a command turned out to be, and the refusals that several ways share.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::sync::Arc;
 
 use crate::ids::range::block::IdBlock;
 use crate::mysql::error::Refusal;
+use crate::mysql::prepared::ParamType;
 use crate::mysql::reader::Malformed;
+use crate::proxy::known::explicit::Explicit;
+use crate::proxy::known::inserts::InsertReply;
+use crate::proxy::known::note::Note;
 use crate::proxy::known::statements::Kept;
-use crate::proxy::serve::progress::WithIds;
-use crate::rewrite::plan::Plan;
 use crate::rewrite::plan::effects::Effects;
-use crate::rewrite::plan::target::Target;
+use crate::rewrite::plan::stage::Named;
+use crate::rewrite::plan::{InsertPlan, Plan};
 
-/// What becomes of a statement that goes on. Nothing in it is borrowed from the window.
+/// What becomes of a command that goes on. Nothing in it is borrowed from the window.
 pub(in crate::proxy) enum Verdict {
-    Pass(Effects),
-    /// It is being prepared, and does something when it is executed.
+    /// It goes on as it came.
+    Pass { note: Note, may_change_session: bool },
+    /// The same of a text that is being prepared, and does something when it is executed.
     PassActing(Effects),
-    /// The ids go in, and the OK packets need what `inserts` say.
+    /// A text whose ids go in. Its OK packets need what `inserts` say.
     Send(WithIds),
+    /// This is sent in place of an execution.
+    SendExecution(Vec<u8>, Note),
     /// An INSERT that is being prepared. Where no rule concerns it, it is sent as it came: one may
     /// later.
     Prepare(Arc<Kept>),
     /// What begins at this byte of the text is judged once all before it is answered.
     Cut(usize),
-    /// INSERT ... SELECT by text.
-    Stage(Box<Plan>),
+    /// A text goes by way of a stage.
+    Stage(Box<Task>),
+    /// The same of an execution of this.
+    StageExecution(Arc<Kept>),
 }
 
-/// Ids, where the column can hold them.
-pub(in crate::proxy) fn within(target: &Target, range: IdBlock) -> Result<IdBlock, Refusal> {
-    let highest = target.highest_id();
-    if range.last() <= highest {
-        return Ok(range);
+impl Verdict {
+    /// A text that goes on as it came, and has these effects.
+    pub(in crate::proxy) fn pass(effects: Effects) -> Self {
+        let may_change_session = !effects.leave_session();
+        Verdict::Pass { note: Note::statements(Vec::new(), Vec::new(), effects), may_change_session }
     }
-    if target.rule.column.is_empty() {
-        return Err(Refusal::NoId(format!(
-            "a call gives ids up to {highest}, and generator {} is above that",
-            target.rule.generator
-        )));
+}
+
+/// What goes by way of a stage: the client's command, whose payload is still in its lane.
+#[derive(Debug)]
+pub(in crate::proxy) enum Task {
+    /// COM_QUERY.
+    Text(Box<Plan>),
+    /// An execution, and what its payload is read with.
+    Execute {
+        kept: Arc<Kept>,
+        types: Option<Vec<ParamType>>,
+        /// What was sent ahead.
+        long_data: BTreeMap<u16, Vec<u8>>,
+        /// MariaDB's COM_STMT_BULK_EXECUTE: a row for each set of parameters.
+        is_bulk: bool,
+        around: Option<Around>,
+    },
+}
+
+/// What stands around a question: statements that set what was then, and what is now.
+#[derive(Debug)]
+pub(in crate::proxy) struct Around {
+    pub(in crate::proxy) before: Vec<Vec<u8>>,
+    pub(in crate::proxy) after: Vec<Vec<u8>>,
+    /// The last one, where the default database is another.
+    pub(in crate::proxy) back: Option<Vec<u8>>,
+    /// Drops the stage, as the session is now.
+    pub(in crate::proxy) drop: Vec<u8>,
+}
+
+impl Task {
+    pub(in crate::proxy) fn insert(&self) -> Option<&InsertPlan> {
+        match self {
+            Task::Text(plan) => plan.inserts.first(),
+            Task::Execute { kept, .. } => Some(&kept.prepared.as_ref()?.insert),
+        }
     }
-    Err(Refusal::NoId(format!(
-        "{}.{}.{} holds ids up to {highest}, and generator {} is above that; widen the column",
-        target.rule.schema, target.table, target.rule.column, target.rule.generator
-    )))
+
+    /// What SQL's EXECUTE or EXECUTE IMMEDIATE runs.
+    pub(in crate::proxy) fn named(&self) -> Option<&Named> {
+        self.insert()?.stage.as_ref()?.named.as_ref()
+    }
+
+    pub(in crate::proxy) fn around(&self) -> Option<&Around> {
+        match self {
+            Task::Text(_) => None,
+            Task::Execute { around, .. } => around.as_ref(),
+        }
+    }
+
+    /// The client's text. `sent`: that of its command.
+    pub(in crate::proxy) fn text<'a>(&'a self, sent: &'a [u8]) -> &'a [u8] {
+        match self {
+            Task::Text(_) => self.named().map_or(sent, |named| &named.text),
+            Task::Execute { kept, .. } => kept.server_text().unwrap_or_default(),
+        }
+    }
+}
+
+/// A packet and the ids that go into it.
+pub(in crate::proxy) struct WithIds {
+    pub(in crate::proxy) plan: Plan,
+    pub(in crate::proxy) ranges: Vec<IdBlock>,
+    pub(in crate::proxy) inserts: Vec<InsertReply>,
+    pub(in crate::proxy) explicit: Vec<Explicit>,
 }
 
 /// The statement is refused for what it says.

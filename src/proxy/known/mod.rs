@@ -9,6 +9,7 @@ pub(super) mod explicit;
 pub(super) mod inserts;
 pub(super) mod moves;
 pub(super) mod need;
+pub(super) mod note;
 pub(super) mod owed_insert_id;
 pub(super) mod prepared_unseen;
 pub(super) mod rights;
@@ -33,6 +34,8 @@ pub(super) struct Known {
     pub(super) rights: Rights,
     /// What was found out for the client's present command.
     pub(super) supplied: Supplied,
+    /// The client has sent a LOCK TABLES. Whether tables are locked now, the server says.
+    pub(super) may_have_locked: bool,
     /// As negotiated with the backend.
     pub(super) capabilities: Capabilities,
     /// Its place among all sessions, and what is counted of it.

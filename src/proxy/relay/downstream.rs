@@ -10,9 +10,10 @@ use crate::mysql::reader::Malformed;
 use crate::mysql::response::{Control, Follower, Kind, PrepareOk, Progress};
 use crate::proxy::known::inserts::Settled;
 use crate::proxy::known::need::Right;
+use crate::proxy::known::note::Note;
 use crate::proxy::known::rights::with_remedy;
 use crate::proxy::relay::answers::ERR;
-use crate::proxy::relay::outstanding::{Forward, Note, Numbers, Outstanding};
+use crate::proxy::relay::outstanding::{Forward, Numbers, Outstanding};
 use crate::proxy::relay::{CONTROL_BYTES_MAX, DownState, Event, Relay, Step, Violation};
 use crate::sessions::Count;
 

@@ -13,9 +13,7 @@ use crate::proxy::known::answered::{Answer, Answered, ServerError, Table};
 use crate::proxy::known::drawn::PreparedDraws;
 use crate::proxy::known::explicit::Explicit;
 use crate::proxy::known::inserts::InsertReply;
-use crate::proxy::known::statements::Kept;
-use crate::rewrite::plan::effects::Effects;
-use crate::rewrite::plan::target::Target;
+use crate::proxy::known::note::Note;
 
 /// An answer that is on its way.
 #[derive(Debug)]
@@ -105,74 +103,6 @@ impl Numbers {
         if let Numbers::Due(next) = *self {
             *self = Numbers::From(next);
         }
-    }
-}
-
-/// What the response of a client's command means to the session.
-#[derive(Debug)]
-pub(in crate::proxy) enum Note {
-    Nothing,
-    /// Statements of a packet: the ruled INSERTs among them, whose OK packets may need their insert
-    /// id, and what they do to the session.
-    Statements {
-        inserts: Vec<InsertReply>,
-        /// Ids among them that the client wrote.
-        explicit: Vec<Explicit>,
-        /// `None`: nothing.
-        effects: Option<Arc<Effects>>,
-    },
-    /// A statement is being prepared that reads what the one before it left behind (ROW_COUNT and
-    /// its like), and perhaps the insert id too.
-    PrepareNextToLast {
-        names_insert_id: bool,
-    },
-    /// A statement is being prepared whose executions do something to the session.
-    PrepareActing(Arc<Effects>),
-    /// An INSERT that is being prepared, with hidden parameters where a rule concerns it.
-    Prepare(Arc<Kept>),
-}
-
-impl Note {
-    /// Whether ids were put in.
-    pub(in crate::proxy) fn has_inserts(&self) -> bool {
-        self.inserts().iter().any(|insert| insert.taken().is_some())
-    }
-
-    /// The ruled INSERTs whose OK packets may need their insert id.
-    pub(in crate::proxy) fn inserts(&self) -> &[InsertReply] {
-        if let Note::Statements { inserts, .. } = self { inserts } else { &[] }
-    }
-
-    /// The ruled table that the command is for, or the first of several.
-    pub(in crate::proxy) fn first_target(&self) -> Option<&Target> {
-        match self {
-            Note::Statements { inserts, .. } => inserts.first().map(|insert| &*insert.target),
-            Note::Prepare(kept) => kept.prepared.as_ref().map(|prepared| &*prepared.insert.target),
-            _ => None,
-        }
-    }
-
-    /// Of a packet without ruled INSERTs.
-    pub(in crate::proxy) fn effects(effects: Arc<Effects>) -> Note {
-        Note::Statements { inserts: Vec::new(), explicit: Vec::new(), effects: Some(effects) }
-    }
-
-    /// Allocates nothing where nothing is done to the session.
-    pub(in crate::proxy) fn statements(
-        inserts: Vec<InsertReply>,
-        explicit: Vec<Explicit>,
-        effects: Effects,
-    ) -> Note {
-        let effects = (!effects.is_nothing()).then(|| Arc::new(effects));
-        if inserts.is_empty() && explicit.is_empty() && effects.is_none() {
-            return Note::Nothing;
-        }
-        Note::Statements { inserts, explicit, effects }
-    }
-
-    /// Whether ids are taken only after it has been answered.
-    pub(in crate::proxy) fn moves_ids(&self) -> bool {
-        matches!(self, Note::Statements { effects: Some(effects), .. } if effects.moves_ids)
     }
 }
 

@@ -1,13 +1,51 @@
-//! Answers to commands of ours: read, and swallowed.
+//! Questions of ours to the server, and answers to commands of ours, which are read and swallowed.
 
+use crate::mysql::command::{Command, Reply, command_payload};
 use crate::mysql::error::{is_password_expired, parse_err};
 use crate::mysql::packet::{HEADER_BYTES, Header};
 use crate::mysql::response::{Control, Kind, Progress};
+use crate::proxy::known::answered::Table;
 use crate::proxy::known::tracking::NOT_SET_WHILE_SHARED;
 use crate::proxy::relay::outstanding::{Outstanding, Own, Purpose};
 use crate::proxy::relay::{Event, Relay, Step, Violation};
 
+/// What the server is asked.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::proxy) enum Question<'a> {
+    Query(&'a [u8]),
+    /// The same, and all of the result is wanted.
+    Table(&'a [u8]),
+    /// Whether this can be prepared; nothing of it stays.
+    Prepare(&'a [u8]),
+    /// It stays prepared.
+    PrepareAndKeep(&'a [u8]),
+    /// The whole payload of a command that is answered as a query is.
+    Command(&'a [u8]),
+    /// The same of a LOAD, whose file the client may have.
+    Load(&'a [u8]),
+}
+
 impl Relay {
+    /// Sends a question before the client's next command. The client's lane must be clear.
+    pub(in crate::proxy) fn send_question(&mut self, question: &Question<'_>) {
+        match question {
+            Question::Query(sql) => self.query_own(Purpose::Asked, sql),
+            Question::Table(sql) => {
+                self.query_own(Purpose::Asked, sql);
+                if let Some(Outstanding::Own(own)) = self.outstanding.back_mut() {
+                    own.table = Some(Table::default());
+                }
+            }
+            Question::Command(payload) => self.send_own(Purpose::Asked, Reply::Query, payload),
+            Question::Load(payload) => self.send_load(payload),
+            Question::Prepare(text) | Question::PrepareAndKeep(text) => {
+                self.known.statements.is_displaced = true;
+                let payload = command_payload(Command::StmtPrepare, text);
+                self.send_own(Purpose::Asked, Reply::Prepare, &payload);
+            }
+        }
+    }
+
     /// A packet that answers a command of ours: read, and swallowed.
     pub(in crate::proxy) fn own(&mut self, header: Header) -> Step {
         let whole = match self.whole_control(header) {

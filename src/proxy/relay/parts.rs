@@ -39,11 +39,10 @@ impl Arrived {
 }
 
 impl Relay {
-    /// Cuts the packet in the window, after `at` bytes of the text that begins at `text_at` of its
-    /// payload. Its first part arrives next.
-    pub(in crate::proxy) fn cut(&mut self, arrived: Arrived, text_at: usize, at: usize) {
+    /// Cuts the packet in the window, after `at` bytes of its text. Its first part arrives next.
+    pub(in crate::proxy) fn cut(&mut self, arrived: Arrived, at: usize) {
         let payload = self.payload(arrived);
-        let (before, text) = payload.split_at_checked(text_at).unwrap_or_default();
+        let (before, text) = arrived.split(&payload);
         let (first, rest) = text.split_at_checked(at).unwrap_or_default();
         let packets = |text: &[u8]| {
             let mut out = Vec::with_capacity(HEADER_BYTES + before.len() + text.len());

@@ -3,17 +3,20 @@
 
 use std::sync::Arc;
 
+use crate::mysql::attributes::text_at;
 use crate::mysql::command::{Command, Reply};
 use crate::mysql::error::Refusal;
 use crate::mysql::packet::{HEADER_BYTES, Header, Whole, payload_of, whole_payload};
 use crate::mysql::prepared::statement_id;
 use crate::proxy::known::moves::plain_name;
 use crate::proxy::known::need::Need;
+use crate::proxy::known::note::Note;
 use crate::proxy::known::statements::{Kept, Source, Statement, Statements};
 use crate::proxy::known::tracking::{STATE_SQL, TRACK_SQL};
-use crate::proxy::relay::outstanding::{Note, Numbers, Outstanding, Purpose};
-use crate::proxy::relay::{Arrived, DownState, Event, Relay, Step, UpState, Violation};
+use crate::proxy::relay::outstanding::{Numbers, Outstanding, Purpose};
+use crate::proxy::relay::{Arrived, DownState, Event, Relay, Step, UpState, Violation, number_after};
 use crate::rewrite::plan::effects::Effects;
+use crate::rewrite::planner;
 
 /// In which a statement that is too long to be read must name its table.
 const BEGINNING_BYTES: usize = 4 * 1024;
@@ -354,9 +357,12 @@ impl Relay {
             Whole::Is { window_bytes, packets } => {
                 let payload = payload_of(self.up.window(), window_bytes);
                 let statement = if command.names_statement() { statement_id(&payload).ok() } else { None };
+                let has_attributes = command == Command::Query && self.known.has_attributes();
+                let is_text = matches!(command, Command::Query | Command::StmtPrepare);
+                let text_at = if is_text { text_at(&payload, has_attributes).ok() } else { None };
                 drop(payload);
                 let packets = self.part_packets(packets);
-                Step::Event(Event::Command(Arrived { command, window_bytes, packets, statement }))
+                Step::Event(Event::Command(Arrived { command, window_bytes, packets, statement, text_at }))
             }
         }
     }
@@ -386,6 +392,30 @@ impl Relay {
             Err(step) => step,
             Ok(_) => Step::Event(Event::TooLong(command)),
         }
+    }
+
+    /// Whether the beginning of a statement that is too long to be read shows that it inserts into
+    /// a table that no rule concerns.
+    pub(in crate::proxy) fn begins_unconcerned(&self, command: Command, header: Header) -> bool {
+        let Ok(text) = self.beginning(command, header) else { return false };
+        let tables = self.tables.now();
+        planner::begins_insert(text, &self.known.session.presumed_dialect())
+            && !tables.concerns(text, self.known.session.default_schema(), None)
+    }
+
+    pub(in crate::proxy) fn pass_unconcerned(&mut self, arrived: Arrived, note: Note) {
+        let Arrived { command, window_bytes, packets, .. } = arrived;
+        self.command_packets = number_after(packets);
+        if command == Command::StmtPrepare {
+            self.known.statements.forget_last();
+            match &note {
+                Note::Prepare(kept) => self.known.statements.prepare(kept.clone()),
+                Note::PrepareActing(effects) => self.known.statements.prepare_acting(effects.clone()),
+                _ => {}
+            }
+        }
+        self.owe(command.reply(), false, arrived.shift(), note);
+        self.up.accept(window_bytes);
     }
 
     /// A statement is read as the server will read it: after everything before it has taken effect.

@@ -6,30 +6,14 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::task::{Context, Poll};
 
-use crate::mysql::command::{Command, Reply, command_payload};
+use crate::mysql::command::Command;
 use crate::mysql::compressed::FrameError;
 use crate::mysql::error::Refusal;
-use crate::proxy::known::answered::{Answered, Table};
-use crate::proxy::relay::outstanding::{Outstanding, Purpose};
+use crate::proxy::known::answered::Answered;
+use crate::proxy::relay::own::Question;
 use crate::proxy::relay::pump::{Outcome, Timeout, poll_pump};
 use crate::proxy::relay::{Event, Relay, Side, Violation};
 use crate::proxy::serve::session::{End, Going, Over, Session, SessionError};
-
-/// What the server is asked.
-#[derive(Debug, Clone, Copy)]
-pub(in crate::proxy) enum Question<'a> {
-    Query(&'a [u8]),
-    /// The same, and all of the result is wanted.
-    Table(&'a [u8]),
-    /// Whether this can be prepared; nothing of it stays.
-    Prepare(&'a [u8]),
-    /// It stays prepared.
-    PrepareAndKeep(&'a [u8]),
-    /// The whole payload of a command that is answered as a query is.
-    Command(&'a [u8]),
-    /// The same of a LOAD, whose file the client may have.
-    Load(&'a [u8]),
-}
 
 impl Session {
     /// Moves bytes until something needs the session.
@@ -182,27 +166,6 @@ impl Session {
 impl From<Violation> for Over {
     fn from(violation: Violation) -> Self {
         Err(SessionError::Violation(violation.to_string())).into()
-    }
-}
-
-impl Relay {
-    fn send_question(&mut self, question: &Question<'_>) {
-        match question {
-            Question::Query(sql) => self.query_own(Purpose::Asked, sql),
-            Question::Table(sql) => {
-                self.query_own(Purpose::Asked, sql);
-                if let Some(Outstanding::Own(own)) = self.outstanding.back_mut() {
-                    own.table = Some(Table::default());
-                }
-            }
-            Question::Command(payload) => self.send_own(Purpose::Asked, Reply::Query, payload),
-            Question::Load(payload) => self.send_load(payload),
-            Question::Prepare(text) | Question::PrepareAndKeep(text) => {
-                self.known.statements.is_displaced = true;
-                let payload = command_payload(Command::StmtPrepare, text);
-                self.send_own(Purpose::Asked, Reply::Prepare, &payload);
-            }
-        }
     }
 }
 

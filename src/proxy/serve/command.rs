@@ -7,10 +7,9 @@ use crate::mysql::command::{Command, Reply};
 use crate::mysql::error::Refusal;
 use crate::mysql::packet::Header;
 use crate::mysql::prepared::LAST_PREPARED;
-use crate::proxy::known::explicit::set_id::SetId;
+use crate::proxy::decide::unconcerned::{self, Unconcerned};
 use crate::proxy::known::need::Need;
-use crate::proxy::relay::outstanding::Note;
-use crate::proxy::relay::unconcerned::Unconcerned;
+use crate::proxy::known::note::Note;
 use crate::proxy::relay::{Arrived, Came, Event, number_after};
 use crate::proxy::serve::progress::Progress;
 use crate::proxy::serve::session::{Going, Session};
@@ -85,8 +84,16 @@ impl Session {
         }
         let arrived = *arriving;
         let Some(header) = Header::parse(self.relay.up.window()) else { return Progress::Done };
-        let is_unread = self.relay.passes_unread(command, header);
-        let unconcerned = if is_unread { self.relay.unconcerned(arrived) } else { Unconcerned::No };
+        let is_text = matches!(command, Command::Query | Command::StmtPrepare);
+        let tables = self.shared.tables.now();
+        let unconcerned = match arrived.text_at {
+            _ if !self.relay.passes_unread(command, header) => Unconcerned::No,
+            None if is_text => Unconcerned::No,
+            None => self.decide(&tables, arrived, |known, by, _| unconcerned::execution(known, by)),
+            Some(_) => self.decide(&tables, arrived, |known, by, payload| {
+                unconcerned::text(known, by, arrived.text(payload))
+            }),
+        };
         match unconcerned {
             Unconcerned::Text(note) => {
                 self.relay.pass_unconcerned(arrived, note);
@@ -127,63 +134,6 @@ impl Session {
             self.relay.known.session.multi_statements = option == 0;
         }
         self.pass(arrived, false, Note::Nothing)
-    }
-
-    /// Lets a command through that was read whole.
-    pub(in crate::proxy) fn pass(
-        &mut self,
-        arrived: Arrived,
-        may_change_session: bool,
-        note: Note,
-    ) -> Progress {
-        if matches!(self.relay.known.session.set_id, SetId::Taken(_)) {
-            // Its table has lost its rule meanwhile, and the server has the id no longer.
-            return self.refuse(arrived, &Refusal::NoId("the rules are being changed; try again".into()));
-        }
-        if arrived.command == Command::StmtPrepare {
-            self.relay.known.statements.forget_last();
-        }
-        self.audit_drawn();
-        let reply = self.relay.reply_to(arrived.command);
-        self.relay.owe(reply, may_change_session, arrived.shift(), note);
-        self.relay.up.accept(arrived.window_bytes);
-        Progress::Done
-    }
-
-    /// Answers a command in place of the backend; nothing of it is sent.
-    pub(in crate::proxy) fn refuse(&mut self, arrived: Arrived, refusal: &Refusal) -> Progress {
-        self.trace_refusal(arrived, &self.relay.payload(arrived), refusal);
-        let sent_ahead = self.drop_unsent(arrived);
-        self.relay.answer(refusal, arrived.packets);
-        self.reset_long_data(sent_ahead);
-        Progress::Done
-    }
-
-    /// Answers a command with an error of the server's, which it gave to a question of ours.
-    pub(in crate::proxy) fn fail(&mut self, arrived: Arrived, error: &[u8]) -> Progress {
-        let sent_ahead = self.drop_unsent(arrived);
-        self.relay.answer_with(error, arrived.packets);
-        self.reset_long_data(sent_ahead);
-        Progress::Done
-    }
-
-    /// The server does not see the command. Returns the statement that data was sent ahead for.
-    fn drop_unsent(&mut self, arrived: Arrived) -> Option<u32> {
-        self.relay.drawn = None;
-        let sent_ahead = match arrived.command {
-            Command::StmtPrepare => {
-                self.relay.known.statements.refuse_last();
-                None
-            }
-            Command::StmtExecute | Command::StmtBulkExecute => {
-                self.note_types(arrived);
-                self.forget_long_data(arrived)
-            }
-            _ => None,
-        };
-        self.relay.up.skip(arrived.window_bytes);
-        self.give_set_id_back();
-        sent_ahead
     }
 
     /// A statement that was refused when it was prepared, executed before the client knew.

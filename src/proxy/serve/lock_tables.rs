@@ -7,7 +7,7 @@ use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
 use crate::mysql::ok::status;
 use crate::proxy::known::answered::{ServerError, digits, says_locked};
-use crate::proxy::serve::ask::Question;
+use crate::proxy::relay::own::Question;
 use crate::proxy::serve::session::{Going, Session, Stop};
 use crate::rewrite::plan::target::{Target, Unseen};
 use crate::sql::look::LooksBack;
@@ -52,7 +52,7 @@ impl Session {
                 break;
             }
             // The session waits for the lock, as its statement would. It may be its own, which it took in a packet of several statements.
-            self.relay.may_have_locked = true;
+            self.relay.known.may_have_locked = true;
             let tables = in_force.now();
             let read = match self.asked_highest(command, &tables, &name, tables.reach(target)).await? {
                 Some(Ok(read)) => read,
@@ -91,7 +91,7 @@ impl Session {
         hides: bool,
     ) -> Result<Result<(), Unseen>, Stop> {
         let in_force = self.shared.tables.clone();
-        let read = if self.relay.may_have_locked {
+        let read = if self.relay.known.may_have_locked {
             let (tables, name) = (in_force.now(), TableName::new(&target.rule.schema, &target.table));
             self.read_if_locked(command, &tables, &name, tables.reach(target)).await?
         } else {

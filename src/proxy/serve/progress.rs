@@ -1,17 +1,11 @@
 //! How far a command came, and what is left to do for one that takes several steps.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::ids::range::block::IdBlock;
-use crate::mysql::prepared::ParamType;
-use crate::proxy::known::explicit::Explicit;
+use crate::proxy::decide::verdict::{Task, WithIds};
 use crate::proxy::known::inserts::InsertReply;
 use crate::proxy::known::need::{Need, Shown};
-use crate::proxy::known::statements::Kept;
-use crate::proxy::relay::outstanding::Note;
-use crate::rewrite::plan::stage::Named;
-use crate::rewrite::plan::{InsertPlan, Plan};
+use crate::proxy::known::note::Note;
 use crate::tables::Tables;
 
 /// How far a command came.
@@ -30,70 +24,6 @@ pub(in crate::proxy) enum Progress {
     Natively(String),
     /// Its ids go into user variables first, or were taken a while ago.
     Later(Box<Later>),
-}
-
-/// What goes by way of a stage: the client's command, whose payload is still in its lane.
-#[derive(Debug)]
-pub(in crate::proxy) enum Task {
-    /// COM_QUERY; its text begins at `text_at` of its payload.
-    Text { text_at: usize, plan: Box<Plan> },
-    /// An execution, and what its payload is read with.
-    Execute {
-        kept: Arc<Kept>,
-        types: Option<Vec<ParamType>>,
-        /// What was sent ahead.
-        long_data: BTreeMap<u16, Vec<u8>>,
-        /// MariaDB's COM_STMT_BULK_EXECUTE: a row for each set of parameters.
-        is_bulk: bool,
-        around: Option<Around>,
-    },
-}
-
-/// What stands around a question: statements that set what was then, and what is now.
-#[derive(Debug)]
-pub(in crate::proxy) struct Around {
-    pub(super) before: Vec<Vec<u8>>,
-    pub(super) after: Vec<Vec<u8>>,
-    /// The last one, where the default database is another.
-    pub(super) back: Option<Vec<u8>>,
-    /// Drops the stage, as the session is now.
-    pub(super) drop: Vec<u8>,
-}
-
-impl Task {
-    pub(in crate::proxy) fn insert(&self) -> Option<&InsertPlan> {
-        match self {
-            Task::Text { plan, .. } => plan.inserts.first(),
-            Task::Execute { kept, .. } => Some(&kept.prepared.as_ref()?.insert),
-        }
-    }
-
-    /// What SQL's EXECUTE or EXECUTE IMMEDIATE runs.
-    pub(in crate::proxy) fn named(&self) -> Option<&Named> {
-        self.insert()?.stage.as_ref()?.named.as_ref()
-    }
-
-    /// The client's text.
-    pub(in crate::proxy) fn text<'a>(&'a self, payload: &'a [u8]) -> &'a [u8] {
-        let text = match self {
-            Task::Text { text_at, .. } => match self.named() {
-                Some(named) => Some(&*named.text),
-                None => payload.get(*text_at..),
-            },
-            Task::Execute { kept, .. } => kept.server_text(),
-        };
-        text.unwrap_or_default()
-    }
-}
-
-/// A packet and the ids that go into it.
-pub(in crate::proxy) struct WithIds {
-    pub(in crate::proxy) plan: Plan,
-    pub(in crate::proxy) ranges: Vec<IdBlock>,
-    pub(in crate::proxy) inserts: Vec<InsertReply>,
-    pub(in crate::proxy) explicit: Vec<Explicit>,
-    /// Where its text begins in the payload.
-    pub(in crate::proxy) text_at: usize,
 }
 
 /// One that is not sent at once.

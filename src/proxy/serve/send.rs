@@ -1,25 +1,92 @@
-//! A packet with its ids, on its way to the server.
+//! What a decided command comes to: it is passed on, sent with its ids, or answered in the server's place.
 
+use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
-use crate::mysql::packet::packets_of;
+use crate::mysql::packet::{packets_of, payload_of};
+use crate::proxy::decide::params::Params;
+use crate::proxy::decide::refusals::{Traced, trace_refusal};
+use crate::proxy::decide::verdict::WithIds;
+use crate::proxy::known::explicit::set_id::SetId;
 use crate::proxy::known::inserts::InsertReply;
 use crate::proxy::known::need::Need;
-use crate::proxy::relay::outstanding::Note;
+use crate::proxy::known::note::Note;
+use crate::proxy::relay::outstanding::Purpose;
+use crate::proxy::relay::own::Question;
 use crate::proxy::relay::{Arrived, Ready};
-use crate::proxy::serve::ask::Question;
-use crate::proxy::serve::progress::{Later, Packet, Progress, WithIds};
+use crate::proxy::serve::progress::{Later, Packet, Progress};
 use crate::proxy::serve::session::{Going, Session};
 
 impl Session {
+    /// Lets a command through that was read whole.
+    pub(super) fn pass(&mut self, arrived: Arrived, may_change_session: bool, note: Note) -> Progress {
+        if matches!(self.relay.known.session.set_id, SetId::Taken(_)) {
+            // Its table has lost its rule meanwhile, and the server has the id no longer.
+            return self.refuse(arrived, &Refusal::NoId("the rules are being changed; try again".into()));
+        }
+        if arrived.command == Command::StmtPrepare {
+            self.relay.known.statements.forget_last();
+        }
+        self.audit_drawn();
+        let reply = self.relay.reply_to(arrived.command);
+        self.relay.owe(reply, may_change_session, arrived.shift(), note);
+        self.relay.up.accept(arrived.window_bytes);
+        Progress::Done
+    }
+
+    /// Answers a command in place of the backend; nothing of it is sent.
+    pub(super) fn refuse(&mut self, arrived: Arrived, refusal: &Refusal) -> Progress {
+        self.trace(arrived, &self.relay.payload(arrived), refusal);
+        let sent_ahead = self.drop_unsent(arrived);
+        self.relay.answer(refusal, arrived.packets);
+        self.reset_long_data(sent_ahead);
+        Progress::Done
+    }
+
+    /// Leaves the trace of a command that is refused for what it says, or for want of an id.
+    pub(super) fn trace(&self, arrived: Arrived, payload: &[u8], refusal: &Refusal) {
+        let of = match arrived.command {
+            Command::Query | Command::StmtPrepare => Traced::Text(arrived.text(payload)),
+            _ => Traced::Execution(arrived.statement),
+        };
+        trace_refusal(&self.relay.known, of, refusal);
+    }
+
+    /// Answers a command with an error of the server's, which it gave to a question of ours.
+    pub(super) fn fail(&mut self, arrived: Arrived, error: &[u8]) -> Progress {
+        let sent_ahead = self.drop_unsent(arrived);
+        self.relay.answer_with(error, arrived.packets);
+        self.reset_long_data(sent_ahead);
+        Progress::Done
+    }
+
+    /// The server does not see the command. Returns the statement that data was sent ahead for.
+    fn drop_unsent(&mut self, arrived: Arrived) -> Option<u32> {
+        self.relay.drawn = None;
+        let sent_ahead = match arrived.command {
+            Command::StmtPrepare => {
+                self.relay.known.statements.refuse_last();
+                None
+            }
+            Command::StmtExecute | Command::StmtBulkExecute => {
+                self.note_types(arrived);
+                self.forget_long_data(arrived)
+            }
+            _ => None,
+        };
+        self.relay.up.skip(arrived.window_bytes);
+        self.give_set_id_back();
+        sent_ahead
+    }
+
     /// Sends a packet with its ids, and notes what its answers need. `ready`: as it was made of the client's, where
     /// it was.
-    pub(in crate::proxy) fn send_planned(
+    pub(super) fn send_planned(
         &mut self,
         arrived: Arrived,
         packet: WithIds,
         ready: Option<Ready>,
     ) -> Progress {
-        let WithIds { plan, ranges, inserts, explicit, text_at } = packet;
+        let WithIds { plan, ranges, inserts, explicit } = packet;
         let may_change_session = !plan.effects.leave_session();
         if !plan.has_edits() {
             let note = Note::statements(inserts, explicit, plan.effects);
@@ -29,8 +96,8 @@ impl Session {
         let nr_shift = if let Some(ready) = ready {
             Some(self.relay.send_ready(ready, arrived))
         } else {
-            self.audit(self.relay.payload(arrived).get(text_at..), &inserts);
-            self.relay.send_spliced((&plan, &ranges), text_at, arrived)
+            self.audit(Some(arrived.text(&self.relay.payload(arrived))), &inserts);
+            self.relay.send_spliced((&plan, &ranges), arrived)
         };
         self.audit_drawn();
         let Some(nr_shift) = nr_shift else {
@@ -47,31 +114,34 @@ impl Session {
         Progress::Done
     }
 
-    /// What is sent for a command of several packets: to make it may take longer than the lease of its ids
-    /// lasts, so that is looked at after.
-    fn made_ready(&self, arrived: Arrived, packet: &mut Packet) -> Option<Ready> {
-        match packet {
-            Packet::Text(WithIds { plan, ranges, inserts, text_at, .. })
-                if arrived.packets > 1 && plan.has_edits() =>
-            {
-                let payload = self.relay.payload(arrived);
-                let (before, text) = payload.split_at_checked(*text_at)?;
-                self.audit(Some(text), inserts);
-                let mut made = before.to_vec();
-                plan.splice_into(text, ranges, &mut made)?;
-                Some(Ready::of(&made))
-            }
-            Packet::Execution { payload, .. } if packets_of(payload.len()) > 1 => {
-                self.put_server_id(arrived, payload);
-                Some(Ready::of(payload))
-            }
-            _ => None,
+    pub(super) fn send_execution(
+        &mut self,
+        arrived: Arrived,
+        (mut payload, ready): (Vec<u8>, Option<Ready>),
+        note: Note,
+    ) -> Progress {
+        // Parameters that were sent ahead (COM_STMT_SEND_LONG_DATA) cannot be sent again.
+        let has_all = self.forget_long_data(arrived).is_none();
+        self.relay.keep(arrived, if has_all { note.inserts() } else { &[] });
+        if note.inserts().iter().any(InsertReply::sets_insert_id) {
+            self.relay.known.session.owed_insert_id = None;
         }
+        self.spend_set_id(note.inserts());
+        let statement = arrived.statement.and_then(|id| self.relay.known.statements.get(id));
+        self.audit_source(statement.map(|statement| &*statement.kept.source), note.inserts());
+        self.audit_drawn();
+        self.put_server_id(arrived, &mut payload);
+        let nr_shift = match ready {
+            Some(ready) => self.relay.send_ready(ready, arrived),
+            None => self.relay.send_instead(&payload, arrived),
+        };
+        self.relay.owe(arrived.command.reply_to(&payload), note.moves_ids(), nr_shift, note);
+        Progress::Done
     }
 
     /// Sets the user variables that a packet reads its ids from. It is sent when that has
     /// succeeded: a variable that was not set would still hold the id that was read from it last.
-    pub(in crate::proxy) async fn send_later(&mut self, arrived: Arrived, later: Later) -> Going<Progress> {
+    pub(super) async fn send_later(&mut self, arrived: Arrived, later: Later) -> Going<Progress> {
         let Later { sets, mut packet, tables } = later;
         if let Some(sets) = sets
             && let Err(error) = self.ask(Question::Query(sets.as_bytes())).await?
@@ -100,5 +170,67 @@ impl Session {
             Packet::Text(text) => self.send_planned(arrived, text, ready),
             Packet::Execution { payload, note } => self.send_execution(arrived, (payload, ready), note),
         })
+    }
+
+    /// What is sent for a command of several packets: to make it may take longer than the lease of its ids
+    /// lasts, so that is looked at after.
+    fn made_ready(&self, arrived: Arrived, packet: &mut Packet) -> Option<Ready> {
+        match packet {
+            Packet::Text(WithIds { plan, ranges, inserts, .. })
+                if arrived.packets > 1 && plan.has_edits() =>
+            {
+                let payload = self.relay.payload(arrived);
+                let (before, text) = arrived.split(&payload);
+                self.audit(Some(text), inserts);
+                let mut made = before.to_vec();
+                plan.splice_into(text, ranges, &mut made)?;
+                Some(Ready::of(&made))
+            }
+            Packet::Execution { payload, .. } if packets_of(payload.len()) > 1 => {
+                self.put_server_id(arrived, payload);
+                Some(Ready::of(payload))
+            }
+            _ => None,
+        }
+    }
+
+    /// Writes the server's statement id over the client's, where they differ.
+    pub(super) fn put_server_id(&self, arrived: Arrived, payload: &mut [u8]) {
+        let server_id = arrived.statement.and_then(|id| self.relay.known.statements.translated(id));
+        if let Some((id, place)) = server_id.zip(payload.get_mut(1..5)) {
+            place.copy_from_slice(&id.to_le_bytes());
+        }
+    }
+
+    /// What was sent ahead for this statement, if any, is dropped by the server.
+    pub(super) fn reset_long_data(&mut self, id: Option<u32>) {
+        let Some(id) = id else { return };
+        let server_id = self.relay.known.statements.translated(id).unwrap_or(id);
+        let reset = [&[Command::StmtReset as u8][..], &server_id.to_le_bytes()].concat();
+        self.relay.send_own(Purpose::DropLongData, Command::StmtReset.reply(), &reset);
+    }
+
+    /// The client sends the types of parameters once, also with an execution that the server never
+    /// sees.
+    pub(super) fn note_types(&mut self, arrived: Arrived) {
+        let with_attributes = self.relay.known.has_attributes();
+        let payload = payload_of(self.relay.up.window(), arrived.window_bytes);
+        let Some(statement) = arrived.statement.and_then(|id| self.relay.known.statements.get_mut(id)) else {
+            return;
+        };
+        let expected = statement.expected(with_attributes);
+        let types =
+            Params::parse(arrived.command, &payload, expected).map(|params| params.new_types(expected));
+        if let Ok(Some(types)) = types {
+            statement.types = Some(types);
+        }
+    }
+
+    /// An execution uses up what was sent ahead for it, also where it fails. The statement, where
+    /// that was something.
+    pub(super) fn forget_long_data(&mut self, arrived: Arrived) -> Option<u32> {
+        let id = arrived.statement?;
+        let statement = self.relay.known.statements.get_mut(id)?;
+        statement.forget_long_data().then_some(id)
     }
 }

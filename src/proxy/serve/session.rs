@@ -120,6 +120,7 @@ impl Session {
             statements: Statements::default(),
             rights: Rights::new((login.user, login.forwarded_address), shared.allowed.clone()),
             supplied: Supplied::default(),
+            may_have_locked: false,
             capabilities: login.capabilities,
             here,
         };
@@ -144,7 +145,6 @@ impl Session {
             answers: Vec::new(),
             prepares_what_sees_tracking: false,
             injection: Vec::new(),
-            may_have_locked: false,
             again: Again::default(),
             client_has_ended: false,
         };

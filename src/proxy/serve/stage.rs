@@ -14,20 +14,23 @@ mod warnings;
 use std::sync::Arc;
 
 use self::prepared::Part;
-use self::told::{lost, not_answered, too_many, with_table_name};
+use self::told::{not_answered, too_many, with_table_name};
 use crate::ids::range::block::IdBlock;
 use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
 use crate::mysql::ok::{self, Form, Loaded, OkPacket, status};
-use crate::proxy::decide::verdict::refused;
+use crate::proxy::decide::set_id::{expect, take_ids};
+use crate::proxy::decide::staged::lost;
+use crate::proxy::decide::verdict::{Task, refused};
 use crate::proxy::known::answered::text_of;
 use crate::proxy::known::inserts::{Ids, InsertReply};
 use crate::proxy::known::need::{Need, Unsent};
+use crate::proxy::known::note::Note;
 use crate::proxy::known::warned::Warned;
-use crate::proxy::relay::outstanding::{Note, Purpose};
+use crate::proxy::relay::outstanding::Purpose;
+use crate::proxy::relay::own::Question;
 use crate::proxy::relay::{Arrived, Violation};
-use crate::proxy::serve::ask::Question;
-use crate::proxy::serve::progress::{Progress, Task};
+use crate::proxy::serve::progress::Progress;
 use crate::proxy::serve::session::{Going, Over, Session, Stop};
 use crate::rewrite::plan::effects::Effects;
 use crate::rewrite::plan::stage::{Brought, Kind, Numbering, Stage, Takes};
@@ -41,6 +44,8 @@ struct Job<'a> {
     task: &'a Task,
     /// The client's.
     payload: &'a [u8],
+    /// Of it, what stands before its text.
+    before: &'a [u8],
     text: &'a [u8],
     insert: &'a InsertPlan,
     stage: &'a Stage,
@@ -83,14 +88,15 @@ impl Session {
         let payload = self.relay.payload(arrived).into_owned();
         self.relay.up.skip(arrived.window_bytes);
         let went = match task {
-            Task::Text { text_at, plan } if plan.inserts.iter().any(|insert| insert.is_named) => {
-                self.prepare_named(&payload, text_at, *plan).await
+            Task::Text(plan) if plan.inserts.iter().any(|insert| insert.is_named) => {
+                self.prepare_named(arrived.split(&payload), *plan).await
             }
             task => match task.insert().and_then(|insert| Some((insert, insert.stage.as_deref()?))) {
                 None => Err(lost().into()),
                 Some((insert, stage)) => {
-                    let text = task.text(&payload);
-                    let job = Job { task: &task, payload: &payload, text, insert, stage };
+                    let (before, text) = arrived.split(&payload);
+                    let text = task.text(text);
+                    let job = Job { task: &task, payload: &payload, before, text, insert, stage };
                     self.by_steps(&job).await
                 }
             },
@@ -101,7 +107,7 @@ impl Session {
             Ok(()) => {}
             Err(Stop::Over(over)) => return Err(over),
             Err(Stop::Refused(refusal)) => {
-                self.trace_refusal(arrived, &payload, &refusal);
+                self.trace(arrived, &payload, &refusal);
                 self.relay.answer(&refusal, packets);
             }
             Err(Stop::Failed(error)) => self.relay.answer_with(&error, packets),
@@ -130,12 +136,12 @@ impl Session {
 
     /// The client's query or file goes into the stage, as the client wrote it.
     async fn fill_stage(&mut self, job: &Job<'_>, facts: &Facts) -> Result<Filled, Stop> {
-        let Job { task, text, stage, insert, payload, .. } = *job;
+        let Job { task, text, stage, insert, .. } = *job;
         let fill = stage.fill(text);
         let answered = match task {
-            Task::Text { .. } if let Some(named) = task.named() => self.run_named(&fill, named).await?,
-            Task::Text { text_at, .. } => {
-                let sent = [payload.get(..*text_at).unwrap_or_default(), &fill].concat();
+            Task::Text(_) if let Some(named) = task.named() => self.run_named(&fill, named).await?,
+            Task::Text(_) => {
+                let sent = [job.before, &fill].concat();
                 self.ask(if stage.is_load() { Question::Load(&sent) } else { Question::Command(&sent) })
                     .await?
             }
@@ -236,7 +242,7 @@ impl Session {
             let (tables, target) = self.target_now(&insert.target).await?;
             let ids = u32::try_from(numbering.ids).map_err(|_| too_many())?;
             let written = brought.highest.as_slice();
-            let explicit = self.expect(&tables, (insert, &target), (ids, written), true)?;
+            let explicit = expect(&self.relay.known, &tables, (insert, &target), (ids, written), true)?;
             let (range, natively) = match ids {
                 0 => (None, false),
                 ids => match self.ids_for_stage(&tables, (insert, &target), ids).await? {
@@ -287,7 +293,7 @@ impl Session {
         };
         match task {
             Task::Execute { kept, .. } => self.audit_source(Some(&kept.source), &inserts),
-            Task::Text { .. } => self.audit(Some(job.text), &inserts),
+            Task::Text(_) => self.audit(Some(job.text), &inserts),
         }
         self.audit_drawn();
         self.spend_set_id(&inserts);
@@ -354,10 +360,7 @@ impl Session {
         ids: u32,
     ) -> Result<StageIds, Stop> {
         self.until(|relay| relay.up.is_clear()).await?;
-        let mut supplied = std::mem::take(&mut self.relay.known.supplied);
-        let taken = self.take_ids(tables, (insert, target), ids, &mut supplied);
-        self.relay.known.supplied = supplied;
-        match taken {
+        match take_ids(&mut self.relay.known, tables, (insert, target), ids) {
             Ok(range) => Ok(StageIds::Taken(range)),
             Err(Unsent::Needs(need)) => {
                 self.supply(Command::Query, need).await?;

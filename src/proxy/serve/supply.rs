@@ -3,18 +3,22 @@
 use std::borrow::Cow;
 use std::time::Instant;
 
+use crate::mysql::attributes::text_at;
 use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
-use crate::mysql::packet::Header;
+use crate::mysql::packet::{HEADER_BYTES, Header, Whole, payload_of, whole_payload};
 use crate::mysql::response::PrepareOk;
-use crate::proxy::decide::verdict::refused;
+use crate::proxy::decide::verdict::{refused, state_unknown};
+use crate::proxy::decide::{Basis, text};
 use crate::proxy::known::need::{Need, Right};
+use crate::proxy::known::temporary::{answer, question};
+use crate::proxy::relay::own::Question;
 use crate::proxy::relay::{Arrived, Relay, Violation};
-use crate::proxy::serve::ask::Question;
 use crate::proxy::serve::progress::Progress;
 use crate::proxy::serve::session::{Going, Over, Session, Stop};
 use crate::sessions::Count;
 use crate::sql::name::quoted;
+use crate::table_name::TableName;
 
 impl Session {
     /// Goes on with a command that could not be decided at once.
@@ -58,9 +62,20 @@ impl Session {
     pub(in crate::proxy) async fn too_long(&mut self, command: Command) -> Going<()> {
         loop {
             let Some(header) = Header::parse(self.relay.up.window()) else { return Ok(()) };
-            let need =
-                self.relay.state_first(command, header).or_else(|| self.decide_too_long(command, header));
-            let Some(need) = need else { break };
+            let need = match self.relay.state_first(command, header) {
+                Some(need) => need,
+                None => match self.decide_too_long(command, header) {
+                    Err(need) => need,
+                    Ok(true) => {
+                        self.relay.pass_too_long(command, header);
+                        break;
+                    }
+                    Ok(false) => {
+                        self.relay.refuse_too_long(command, header);
+                        break;
+                    }
+                },
+            };
             match self.supply(command, need).await {
                 Ok(()) => {}
                 Err(Stop::Over(over)) => return Err(over),
@@ -72,6 +87,19 @@ impl Session {
         }
         self.decided();
         Ok(())
+    }
+
+    /// Whether a statement whose beginning is at the front of the client's window passes.
+    fn decide_too_long(&mut self, command: Command, header: Header) -> Result<bool, Need> {
+        let tables = self.shared.tables.now();
+        let Session { relay: Relay { known, up, outstanding, .. }, shared, .. } = self;
+        let is_first = outstanding.is_empty();
+        let by = Basis { tables: &tables, shared, command, statement: None, is_first };
+        let window = up.window();
+        let payload = window.get(HEADER_BYTES..header.packet_bytes().min(window.len())).unwrap_or_default();
+        let has_attributes = command == Command::Query && known.has_attributes();
+        let text = text_at(payload, has_attributes).ok().and_then(|at| payload.get(at..)).unwrap_or_default();
+        text::too_long(known, by, text)
     }
 
     /// Finds out what is needed. The client's lane is clear then.
@@ -182,5 +210,50 @@ impl Session {
             }
         }
         Ok(())
+    }
+
+    /// Has the server say whether a temporary table masks the name.
+    async fn ask_temporary(&mut self, command: Command, name: &TableName) -> Result<(), Stop> {
+        let state = self.relay.known.session.state().ok_or_else(state_unknown)?;
+        let cannot_ask = |why: &str| {
+            Err(refused(format_args!(
+                "{name}: a temporary table may hide this table, and Rowstamp cannot ask the server {why}"
+            ))
+            .into())
+        };
+        let sql = question(name);
+        let Some(sql) = state.dialect.charset.written(&sql).map(Cow::into_owned) else {
+            return cannot_ask("about this name in the client's character set; connect with utf8mb4");
+        };
+        if self.reads_counts(command) {
+            let why =
+                "between a statement and one that reads its counts; read the counts into variables first";
+            return cannot_ask(why);
+        }
+        match self.ask(Question::Query(&sql)).await? {
+            // Killed, or out of time: it is asked again. Whatever else is said of the name, it is
+            // no temporary table.
+            Err(error) if matches!(error.code, 1317 | 3024) => {}
+            answered => {
+                let row = answered.ok().and_then(|answered| answered.row);
+                self.relay.known.session.temporary.note(&name.schema, &name.table, answer(row.as_deref()));
+            }
+        }
+        Ok(())
+    }
+
+    /// True if the client's present text, or what it executes, reads what the statement before it has left.
+    pub(super) fn reads_counts(&self, command: Command) -> bool {
+        if !matches!(command, Command::Query | Command::StmtPrepare) {
+            return false;
+        }
+        let window = self.relay.up.window();
+        let Whole::Is { window_bytes, .. } = whole_payload(window) else { return false };
+        let payload = payload_of(window, window_bytes);
+        let has_attributes = command == Command::Query && self.relay.known.has_attributes();
+        let text = text_at(&payload, has_attributes).ok().and_then(|at| payload.get(at..));
+        let session = &self.relay.known.session;
+        let back = session.sql_prepared.looks_back(text.unwrap_or_default(), session.dialect());
+        !back.may_read_insert_id()
     }
 }

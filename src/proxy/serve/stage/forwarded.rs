@@ -3,8 +3,9 @@
 
 use super::Job;
 use crate::mysql::command::Command;
-use crate::proxy::relay::outstanding::Note;
-use crate::proxy::serve::progress::Task;
+use crate::proxy::decide::refusals::trace_forwarded;
+use crate::proxy::decide::verdict::Task;
+use crate::proxy::known::note::Note;
 use crate::proxy::serve::session::{Session, Stop};
 use crate::rewrite::plan::effects::Effects;
 
@@ -12,12 +13,12 @@ impl Session {
     /// Nothing of it has run yet. Of what is prepared the server has another text, and a file would have to
     /// be asked for twice.
     pub(super) fn may_forward(&self, job: &Job<'_>) -> bool {
-        let is_plain = matches!(job.task, Task::Text { .. }) && job.task.named().is_none();
+        let is_plain = matches!(job.task, Task::Text(_)) && job.task.named().is_none();
         self.shared.forwards && is_plain && !job.stage.is_load() && job.insert.target.may_be_forwarded()
     }
 
     pub(super) async fn forward_staged(&mut self, job: &Job<'_>, why: &str) -> Result<(), Stop> {
-        self.trace_forwarded(job.text, why);
+        trace_forwarded(&self.relay.known, job.text, why);
         self.until(|relay| relay.up.is_clear()).await?;
         let nr_shift = self.relay.send_later(job.payload, self.relay.command_packets.into());
         let effects = Effects::forwarded(vec![job.insert.target.clone()]);

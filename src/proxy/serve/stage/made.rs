@@ -1,11 +1,11 @@
 //! How a stage is made, and what has to be known for it.
 
-use super::told::{facts_of, lost, not_made};
+use super::told::{facts_of, not_made};
 use super::{Facts, Job};
-use crate::proxy::decide::verdict::refused;
+use crate::proxy::decide::staged::lost;
+use crate::proxy::decide::verdict::{Task, refused};
 use crate::proxy::known::answered::Answered;
-use crate::proxy::serve::ask::Question;
-use crate::proxy::serve::progress::Task;
+use crate::proxy::relay::own::Question;
 use crate::proxy::serve::session::{Going, Session, Stop};
 use crate::rewrite::plan::stage::{Engine, Kind, Nulls};
 use crate::rewrite::plan::target::Target;

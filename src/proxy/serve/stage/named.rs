@@ -1,12 +1,11 @@
 //! What goes by way of a stage, by SQL's PREPARE, EXECUTE and EXECUTE IMMEDIATE.
 
-use super::lost;
 use crate::mysql::command::Command;
-use crate::proxy::decide::verdict::state_unknown;
+use crate::proxy::decide::staged::lost;
+use crate::proxy::decide::verdict::{Task, state_unknown};
 use crate::proxy::known::answered::Answered;
-use crate::proxy::relay::outstanding::Note;
-use crate::proxy::serve::ask::Question;
-use crate::proxy::serve::progress::Task;
+use crate::proxy::known::note::Note;
+use crate::proxy::relay::own::Question;
 use crate::proxy::serve::session::{Going, Session, Stop};
 use crate::rewrite::plan::Plan;
 use crate::rewrite::plan::stage::Named;
@@ -16,14 +15,12 @@ impl Session {
     /// PREPARE: the server judges the client's text, and then has another one by that name.
     pub(super) async fn prepare_named(
         &mut self,
-        payload: &[u8],
-        text_at: usize,
+        (before, text): (&[u8], &[u8]),
         plan: Plan,
     ) -> Result<(), Stop> {
         let (_, stage) = plan.staged().ok_or_else(lost)?;
         let named = stage.named.as_ref().ok_or_else(lost)?;
         let judged = self.ask(Question::Prepare(&named.text)).await?;
-        let (before, text) = payload.split_at_checked(text_at).unwrap_or_default();
         let sent = match judged {
             Ok(_) => plan.splice(text, &[]).ok_or_else(lost)?,
             // The server says what is wrong with it, and forgets what had this name.

@@ -1,23 +1,19 @@
 //! An INSERT ... SELECT that the client has prepared.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
-use super::{Job, lost};
+use super::Job;
 use crate::mysql::attributes;
 use crate::mysql::bulk::Bulk;
 use crate::mysql::command::{Command, command_payload};
-use crate::mysql::error::Refusal;
 use crate::mysql::prepared::{Execute, Expected};
 use crate::mysql::reader::put_lenenc_bytes;
 use crate::mysql::response::PrepareOk;
-use crate::proxy::decide::params::{Params, not_staged_in_bulk};
-use crate::proxy::decide::verdict::{malformed, refused, state_unknown};
+use crate::proxy::decide::staged::lost;
+use crate::proxy::decide::verdict::{Task, malformed};
 use crate::proxy::known::answered::ServerError;
-use crate::proxy::known::statements::Kept;
-use crate::proxy::relay::{Arrived, Violation};
-use crate::proxy::serve::ask::Question;
-use crate::proxy::serve::progress::{Around, Task};
+use crate::proxy::relay::Violation;
+use crate::proxy::relay::own::Question;
 use crate::proxy::serve::session::{Over, Session, Stop};
 
 impl Session {
@@ -83,50 +79,6 @@ impl Session {
         };
         let ok = PrepareOk::parse(&answered.first, self.relay.forms).map_err(Violation::Backend);
         Ok(Ok(ok.map_err(Over::from)?.statement_id))
-    }
-
-    /// An execution of a prepared INSERT that goes by way of a stage.
-    pub(in crate::proxy) fn staged_execution(
-        &mut self,
-        arrived: Arrived,
-        kept: Arc<Kept>,
-        payload: &[u8],
-    ) -> Result<Task, Refusal> {
-        let prepared = kept.prepared.as_ref().ok_or_else(lost)?;
-        let target = &prepared.insert.target;
-        self.meaning(prepared)?;
-        let now = self.relay.known.session.state().ok_or_else(state_unknown)?;
-        let around = Around::new(&kept, now)?;
-        let is_mariadb = now.dialect.is_mariadb();
-        let with_attributes = self.relay.known.has_attributes();
-        let statement =
-            arrived.statement.and_then(|id| self.relay.known.statements.get_mut(id)).ok_or_else(lost)?;
-        let expected = statement.expected(with_attributes);
-        let is_bulk = arrived.command == Command::StmtBulkExecute;
-        if is_bulk && !statement.long_data.is_empty() {
-            return Err(Refusal::WrongArguments);
-        }
-        let params = Params::parse(arrived.command, payload, expected)?;
-        if let Params::Bulk(bulk) = &params {
-            not_staged_in_bulk(&prepared.insert, bulk)
-                .map_err(malformed)?
-                .map_or(Ok(()), |why| Err(refused(why)))?;
-        }
-        if is_mariadb {
-            params.refuse_unread(target)?;
-        }
-        let sent = params.new_types(expected);
-        let types = statement.types.clone();
-        if sent.is_some() {
-            statement.types = sent;
-        }
-        let long_data = statement.long_values.take().ok_or_else(|| {
-            refused(target.at(
-                "parameters were sent ahead in a piece of 16 MB, or of more than limits.statement_bytes in all; send smaller values",
-            ))
-        })?;
-        statement.forget_long_data();
-        Ok(Task::Execute { kept, types, long_data, is_bulk, around })
     }
 }
 

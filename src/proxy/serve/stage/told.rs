@@ -69,7 +69,3 @@ pub(super) fn not_answered(ServerError { code, text, .. }: &ServerError) -> Refu
 pub(super) fn too_many() -> Refusal {
     Refusal::NoId("more than 4294967295 rows; insert fewer at a time".into())
 }
-
-pub(super) fn lost() -> Refusal {
-    Refusal::NoId("a statement lost its plan".into())
-}

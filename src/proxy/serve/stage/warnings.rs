@@ -1,12 +1,12 @@
 //! SHOW WARNINGS after what went by way of a stage.
 
+use super::Job;
 use super::told::STAGE;
-use super::{Job, lost};
-use crate::mysql::attributes::text_at;
+use crate::proxy::decide::staged::lost;
 use crate::proxy::known::answered::{Table, text_of};
 use crate::proxy::known::warned::Warned;
 use crate::proxy::relay::Arrived;
-use crate::proxy::serve::ask::Question;
+use crate::proxy::relay::own::Question;
 use crate::proxy::serve::progress::Progress;
 use crate::proxy::serve::session::{Going, Session, Stop};
 use crate::rewrite::plan::target::Target;
@@ -38,7 +38,7 @@ impl Session {
     pub(in crate::proxy) async fn show_warnings(&mut self, arrived: Arrived) -> Going<Progress> {
         let payload = self.relay.payload(arrived).into_owned();
         self.relay.up.skip(arrived.window_bytes);
-        match self.shown_warnings(&payload).await {
+        match self.shown_warnings(arrived.text(&payload)).await {
             Ok(packets) => self.relay.answer_with_table(&packets, arrived.packets),
             Err(Stop::Over(over)) => return Err(over),
             Err(Stop::Refused(refusal)) => self.relay.answer(&refusal, arrived.packets),
@@ -47,10 +47,8 @@ impl Session {
         Ok(self.decided())
     }
 
-    async fn shown_warnings(&mut self, payload: &[u8]) -> Result<Vec<Vec<u8>>, Stop> {
-        let at = text_at(payload, self.relay.known.has_attributes()).map_err(|_| lost())?;
+    async fn shown_warnings(&mut self, text: &[u8]) -> Result<Vec<Vec<u8>>, Stop> {
         let dialect = self.relay.known.session.dialect();
-        let text = payload.get(at..).unwrap_or_default();
         let shown = shows_warnings(text, dialect).ok_or_else(lost)?;
         let is_stored = self.relay.known.session.warned.as_ref().is_some_and(|warned| warned.is_stored);
         let storing = if is_stored { self.ask_table().await? } else { None };

@@ -18,9 +18,11 @@ use crate::mysql::handshake::ServerVersion;
 use crate::proxy::connect::login::{LoggedIn, LoginContext};
 use crate::proxy::connect::stream::Stream;
 use crate::proxy::connect::stream::buffers::Wire;
+use crate::proxy::decide::Basis;
+use crate::proxy::decide::text::judge;
 use crate::proxy::decide::verdict::Verdict;
-use crate::proxy::known::need::{Right, Supplied};
-use crate::proxy::serve::ask::Question;
+use crate::proxy::known::need::Right;
+use crate::proxy::relay::own::Question;
 use crate::proxy::serve::session::Session;
 use crate::proxy::settings::{
     Backend, BackendTls, BackendTlsMode, Limits, ListenProxy, ListenTls, ListenTlsMode, Offer, ProxyProtocol,
@@ -359,8 +361,11 @@ pub(super) async fn asked_after(
 /// The text is prepared, as statement 7.
 async fn with_prepared(text: &str, params: u16) -> Rig {
     let mut rig = Rig::ready(Capabilities::DEPRECATE_EOF | Capabilities::MARIADB_STMT_BULK).await;
-    let (tables, mut supplied) = (rig.session.shared.tables.now(), Supplied::default());
-    let judged = rig.session.judge(&tables, Command::StmtPrepare, text.as_bytes(), &mut supplied);
+    let tables = rig.session.shared.tables.now();
+    let Session { relay, shared, .. } = &mut rig.session;
+    let by =
+        Basis { tables: &tables, shared, command: Command::StmtPrepare, statement: None, is_first: true };
+    let judged = judge(&mut relay.known, by, text.as_bytes());
     let Ok(Verdict::Prepare(kept)) = judged else { panic!("it is prepared") };
     rig.session.relay.known.statements.prepare(kept.clone());
     rig.session.relay.known.statements.prepared(7, &kept, params);

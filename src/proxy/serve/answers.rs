@@ -1,4 +1,4 @@
-//! Ids once the server has stored them: of those that a client wrote itself, which the generator goes past, and of a row that
+//! Ids once the server has stored them: the smallest of a statement's, those that a client wrote itself, which the generator goes past, and of a row that
 //! ON DUPLICATE KEY UPDATE has updated, where the server's answer does not tell it.
 
 use std::pin::Pin;
@@ -8,16 +8,44 @@ use crate::ids::generator::Advanced;
 use crate::mysql::ok::OkPacket;
 use crate::mysql::packet::{HEADER_BYTES, Header};
 use crate::proxy::known::answered::{digits, number_of, says_locked};
-use crate::proxy::known::inserts::Smallest;
+use crate::proxy::known::inserts::{Ids, Smallest, SmallestId};
 use crate::proxy::known::warned::Warned;
-use crate::proxy::serve::ask::Question;
+use crate::proxy::relay::own::Question;
 use crate::proxy::serve::session::{Going, Session};
 use crate::rewrite::plan::Lookup;
 use crate::rewrite::plan::target::Target;
+use crate::rules::model::ColumnShape;
+use crate::schema::smallest_query;
 
 type Boxed<'a, T> = Pin<Box<dyn Future<Output = Going<T>> + Send + 'a>>;
 
 impl Session {
+    /// Asked on the control connection, which sees the rows of this session's open transaction at
+    /// READ UNCOMMITTED.
+    pub(super) async fn smallest_id(&mut self, question: &SmallestId) -> Going<Smallest> {
+        let target = &question.target;
+        let Some(schema) = self.shared.tables.schema() else { return Ok(Smallest::Unknown) };
+        // Of the table, also where the statement names a view.
+        let Some(column) = target.id_shape() else { return Ok(Smallest::Unknown) };
+        let column = ColumnShape { name: target.rule.column.clone(), ..column.clone() };
+        let table = (target.rule.schema.as_str(), target.table.as_str());
+        let Ids { first, last, spacing } = question.ids;
+        let query = smallest_query(table, &column, (first, last, &spacing));
+        let error = match schema.smallest_id(&query).await {
+            Ok(smallest) => return Ok(smallest.map_or(Smallest::None, Smallest::Id)),
+            Err(error) => error,
+        };
+        // Perhaps this session itself has locked the table: it has stored rows in it.
+        let mut smallest = Smallest::Unknown;
+        if error.waits_for_lock() && !column.masked {
+            smallest = self.smallest_in_locked(target, &query).await?;
+        }
+        if smallest == Smallest::Unknown {
+            tracing::warn!(%error, "cannot read the insert id of a statement with IGNORE or ON DUPLICATE KEY UPDATE");
+        }
+        Ok(smallest)
+    }
+
     /// The id of the updated row, which `LAST_INSERT_ID(id)` has left in the session. A trigger of the table makes the server
     /// forget it for its answer.
     pub(in crate::proxy) async fn updated_id(&mut self) -> Going<()> {
@@ -36,7 +64,7 @@ impl Session {
         query: &str,
     ) -> Going<Smallest> {
         // Where another session has locked the table, this one would wait for that one.
-        if !self.relay.may_have_locked {
+        if !self.relay.known.may_have_locked {
             return Ok(Smallest::Unknown);
         }
         let window = self.relay.down.window();

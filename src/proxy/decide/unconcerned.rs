@@ -1,0 +1,226 @@
+//! Commands that no rule can concern, in a session that has not named anything ruled yet. They pass
+//! as they came, and the server is asked nothing. The words of the text decide (`rules/mentions`), and the first of them
+//! (`sql/look`). Both are the same under every sql_mode and character set.
+
+use std::sync::Arc;
+
+use crate::mysql::command::Command;
+use crate::proxy::decide::Basis;
+use crate::proxy::known::Known;
+use crate::proxy::known::moves::Move;
+use crate::proxy::known::note::Note;
+use crate::proxy::known::session_state::{Mentioned, SessionState};
+use crate::proxy::known::statements::{Kept, Source};
+use crate::rewrite::plan::Lookup;
+use crate::rewrite::plan::effects::Effects;
+use crate::rewrite::planner::{self, Inserts};
+use crate::rules::mentions::{DefaultSchema, Mention};
+use crate::sql::dialect::{ClientCharset, Dialect, SqlMode};
+use crate::sql::lex::Lexer;
+use crate::sql::look::{
+    begins_with, begins_with_row_change, has_any_word, has_whole_word, has_word, is_only_comments,
+    may_execute_name, may_run_routine, may_see_tracking,
+};
+use crate::table_name::TableName;
+use crate::tables::{Tables, is_concerning, may_change_calls};
+
+/// Whether a rule may concern a command that was read whole.
+pub(in crate::proxy) enum Unconcerned {
+    /// It may.
+    No,
+    /// It may insert into a view that nobody has read yet.
+    ViewsFirst,
+    /// None can; this is what the answer means to the session.
+    Text(Note),
+    /// Of an INSERT that none could concern when it was prepared, nor can now. The types of its
+    /// parameters are noted.
+    Execution,
+}
+
+/// For a default database that is not known: no schema has this name.
+const UNKNOWN: &str = "";
+
+/// The ways to read a text whose character set is not known.
+const ANY_CHARSET: [ClientCharset; 5] = [
+    ClientCharset::Utf8,
+    ClientCharset::Gbk,
+    ClientCharset::Gb18030,
+    ClientCharset::Big5,
+    ClientCharset::Sjis,
+];
+
+/// What is known of a prepared INSERT that no rule concerns.
+enum Keeping {
+    /// It is no INSERT.
+    Nothing,
+    Kept(Arc<Kept>),
+    /// Its table's name depends on what must be asked.
+    Unclear,
+}
+
+/// Of a COM_QUERY or COM_STMT_PREPARE.
+pub(in crate::proxy) fn text(known: &mut Known, by: Basis<'_>, text: &[u8]) -> Unconcerned {
+    let tables = by.tables;
+    let dialect = known.session.dialect();
+    if is_only_comments(text, dialect) {
+        return Unconcerned::Text(Note::Nothing);
+    }
+    if !begins_with_row_change(text, dialect) && (may_see_tracking(text) || has_word(text, b"call")) {
+        known.session.may_miss_reports();
+    }
+    let default = known.session.default_schema();
+    let mention = tables.mention(text, default);
+    let doubts = mention.moves || mention.dynamic || mention.schema;
+    let only_rows = doubts && changes_rows(known, by, text);
+    // USE and PREPARE within the values of an INSERT are no statements.
+    let mention =
+        Mention { moves: mention.moves && !only_rows, dynamic: mention.dynamic && !only_rows, ..mention };
+    let mentioned = known.session.mentioned;
+    if is_concerning(mention, text, escapes(&known.session, by.is_first))
+        && (mention.draws || !is_unnamed_compound(tables, text, &known.session))
+    {
+        return if tables.awaits_views(text) { Unconcerned::ViewsFirst } else { Unconcerned::No };
+    }
+    if may_execute_name(text)
+        && known.session.prepared_unseen.may_run(tables)
+        && !changes_rows(known, by, text)
+    {
+        known.session.sql_prepared.others_lost = true;
+        return Unconcerned::No;
+    }
+    let changes_calls = may_change_calls(mention, text);
+    let moves = mention.moves.then(|| Move::of(by.command, text));
+    let moves_ids = (mention.schema || tables.has_rules_in(default)) && may_run_others(&known.session, text);
+    let note = match by.command {
+        Command::StmtPrepare => match keeping(known, text) {
+            Keeping::Unclear => return Unconcerned::No,
+            Keeping::Kept(kept) => Note::Prepare(kept),
+            Keeping::Nothing if moves_ids => {
+                Note::PrepareActing(Arc::new(Effects { moves_ids, ..Effects::default() }))
+            }
+            Keeping::Nothing => Note::Nothing,
+        },
+        // Its tables may go with a schema.
+        _ if mention.schema || mention.moves || changes_calls || moves_ids => {
+            let schema = moves.as_ref().and_then(Move::now);
+            let ddl = mention.schema && !only_rows || changes_calls;
+            Note::effects(Arc::new(Effects { ddl, moves_ids, schema, ..Effects::default() }))
+        }
+        _ => Note::Nothing,
+    };
+    let may_make_tables = may_run_routine(text);
+    known.session.mentioned = mentioned.and(Mentioned::new(mention, tables.has_rules_in(default)));
+    if mention.dynamic {
+        known.session.prepared_unseen.note(text, tables);
+    }
+    match moves {
+        None => {}
+        Some(Move::Later(to)) => known.session.moves_unseen.add(Some(to)),
+        Some(Move::Now(_)) => known.session.may_move(),
+        Some(Move::Unclear) => {
+            known.session.may_move();
+            if mention.dynamic || by.command == Command::StmtPrepare {
+                known.session.moves_unseen.add(None);
+            }
+        }
+    }
+    if may_make_tables {
+        known.session.temporary.unsure();
+    }
+    Unconcerned::Text(note)
+}
+
+/// Of the execution of a kept INSERT. The types of its parameters are noted where it passes.
+pub(in crate::proxy) fn execution(known: &Known, by: Basis<'_>) -> Unconcerned {
+    let tables = by.tables;
+    let kept = by.statement.and_then(|id| known.statements.get(id)).map(|one| &one.kept);
+    let Some(kept) = kept.filter(|kept| kept.prepared.is_none()) else { return Unconcerned::No };
+    let TableName { schema, table } = &kept.source.table;
+    match tables.lookup(schema, table) {
+        Lookup::Unknown if tables.misses_views() => Unconcerned::ViewsFirst,
+        found if kept.is_current(&found) && tables.shadowed(schema, table).is_none() => {
+            Unconcerned::Execution
+        }
+        _ => Unconcerned::No,
+    }
+}
+
+/// Whether it runs what its text does not show: a routine, or events of a binary log.
+fn may_run_others(session: &SessionState, text: &[u8]) -> bool {
+    begins_with(text, session.dialect(), &["CALL", "BINLOG"])
+        || session.multi_statements && [&b"call"[..], b"binlog"].iter().any(|word| has_whole_word(text, word))
+}
+
+/// Whether it changes rows, and does nothing else: tables and views stay as they are.
+fn changes_rows(known: &Known, by: Basis<'_>, text: &[u8]) -> bool {
+    begins_with_row_change(text, known.session.dialect())
+        && (!known.session.multi_statements || is_one_statement(&known.session, by.is_first, text))
+}
+
+fn is_one_statement(session: &SessionState, is_first: bool, text: &[u8]) -> bool {
+    if memchr::memchr(b';', text).is_none() {
+        return true;
+    }
+    // Where a string ends depends on what backslashes are.
+    if escapes(session, is_first).is_none() {
+        return false;
+    }
+    // And in some character sets the second byte of a character may look like one.
+    let may_hide_quotes = !text.is_ascii() && memchr::memchr2(b'\\', b'`', text).is_some();
+    let reported = session.reported_charset();
+    let charsets: &[ClientCharset] = match &reported {
+        Some(charset) => std::slice::from_ref(charset),
+        None if may_hide_quotes => &ANY_CHARSET,
+        None => &[ClientCharset::Utf8],
+    };
+    charsets.iter().all(|charset| {
+        let dialect = Dialect { charset: *charset, ..session.presumed_dialect() };
+        Lexer::new(text, dialect).is_some_and(|mut lexer| matches!(lexer.skip_statement(), Ok(false)))
+    })
+}
+
+/// Whether backslashes are escapes to the server, as far as its last answer tells; `None`: it
+/// has not answered all yet.
+pub(in crate::proxy) fn escapes(session: &SessionState, is_first: bool) -> Option<bool> {
+    let dialect = is_first.then(|| session.presumed_dialect());
+    dialect.map(|dialect| !dialect.sql_mode.contains(SqlMode::NO_BACKSLASH_ESCAPES))
+}
+
+/// An INSERT is kept, since a rule may come while it is prepared.
+fn keeping(known: &Known, text: &[u8]) -> Keeping {
+    if !has_any_word(text, &["insert", "replace"]) {
+        return Keeping::Nothing;
+    }
+    let database = match known.session.default_schema() {
+        DefaultSchema::Is(name) => Some(name),
+        DefaultSchema::Unknown | DefaultSchema::OneOf(..) => Some(UNKNOWN),
+        DefaultSchema::None => None,
+    };
+    let dialect = known.session.presumed_dialect();
+    let table = match planner::inserts_into(text, &dialect, database) {
+        Inserts::Into(table) if table.schema != UNKNOWN => *table,
+        Inserts::Nothing => return Keeping::Nothing,
+        Inserts::Into(_) | Inserts::Unclear => return Keeping::Unclear,
+    };
+    let database = database.map(str::to_owned);
+    // Strings and names in these quotes, and characters of several bytes, end where the
+    // session's state says.
+    let reads_alike = text.is_ascii() && !text.iter().any(|b| matches!(b, b'"' | b'\\'));
+    let has_room = reads_alike && known.statements.has_room(2 * text.len());
+    let text = has_room.then(|| text.to_vec());
+    let source = Arc::new(Source { text, dialect, reads_alike, database, settings: None, table });
+    Keeping::Kept(Arc::new(Kept { source, prepared: None }))
+}
+
+/// Whether it is a compound statement or makes a routine, in a schema without rules, and its words,
+/// with those that the session has mentioned so far, are not those of a ruled table and its
+/// schema. What it prepares within is not shown, as in a routine: it would have to make the name
+/// from pieces.
+pub(in crate::proxy) fn is_unnamed_compound(tables: &Tables, text: &[u8], session: &SessionState) -> bool {
+    const COMPOUND: &[&str] =
+        &["BEGIN", "IF", "CASE", "LOOP", "REPEAT", "WHILE", "FOR", "DECLARE", "CREATE", "ALTER"];
+    let default = session.default_schema();
+    begins_with(text, session.dialect(), COMPOUND)
+        && !tables.has_rules_in(default)
+        && !session.mentioned.and(Mentioned::new(tables.mention(text, default), false)).is_ruled()
+}

@@ -1,0 +1,158 @@
+//! Statements, as texts and as executions of prepared ones: decided by what is known, and what was
+//! decided carried out.
+
+use std::sync::Arc;
+
+use crate::mysql::command::{Command, command_payload};
+use crate::mysql::error::Refusal;
+use crate::mysql::packet::{packets_of, payload_of};
+use crate::proxy::decide::verdict::Verdict;
+use crate::proxy::decide::{Basis, execution, staged, text};
+use crate::proxy::known::Known;
+use crate::proxy::known::inserts::InsertReply;
+use crate::proxy::known::need::{Need, Shown, Unsent};
+use crate::proxy::known::note::Note;
+use crate::proxy::known::statements::Kept;
+use crate::proxy::relay::own::Question;
+use crate::proxy::relay::{Arrived, Relay};
+use crate::proxy::serve::progress::{Later, Packet, Progress};
+use crate::proxy::serve::session::{Going, Session};
+use crate::tables::Tables;
+
+/// ER_UNSUPPORTED_PS
+const CANNOT_BE_PREPARED: u16 = 1295;
+
+impl Session {
+    /// COM_QUERY or COM_STMT_PREPARE with its whole text.
+    pub(super) fn statement(&mut self, arriving: &mut Arrived) -> Progress {
+        if arriving.text_at.is_none() {
+            return self.refuse(*arriving, &Refusal::MalformedPacket);
+        }
+        let tables = self.shared.tables.now();
+        let drawn = self.draw(&tables, arriving);
+        let arrived = *arriving;
+        let decided = match drawn {
+            Ok(None) => self.decide(&tables, arrived, |known, by, payload| {
+                text::decide(known, by, arrived.text(payload))
+            }),
+            Ok(Some(at)) => Ok(Verdict::Cut(at)),
+            Err(unsent) => Err(unsent),
+        };
+        self.carry_out(arrived, decided, tables)
+    }
+
+    /// COM_STMT_EXECUTE or COM_STMT_BULK_EXECUTE of an INSERT that is kept.
+    pub(super) fn execute(&mut self, arrived: Arrived) -> Progress {
+        let tables = self.shared.tables.now();
+        let decided = self.decide(&tables, arrived, execution::decide);
+        self.carry_out(arrived, decided, tables)
+    }
+
+    /// Asks what is to become of the command at the front of the client's window.
+    pub(super) fn decide<T>(
+        &mut self,
+        tables: &Arc<Tables>,
+        arrived: Arrived,
+        decide: impl FnOnce(&mut Known, Basis<'_>, &[u8]) -> T,
+    ) -> T {
+        let Session { relay: Relay { known, up, outstanding, .. }, shared, .. } = self;
+        let (command, statement) = (arrived.command, arrived.statement);
+        let by = Basis { tables, shared, command, statement, is_first: outstanding.is_empty() };
+        decide(known, by, &payload_of(up.window(), arrived.window_bytes))
+    }
+
+    /// Sends or answers a command, or says what is left to do for it.
+    pub(super) fn carry_out(
+        &mut self,
+        arrived: Arrived,
+        decided: Result<Verdict, Unsent>,
+        tables: Arc<Tables>,
+    ) -> Progress {
+        // Looked at after it was decided: what was made of rules that are retired by then is dropped.
+        if tables.is_retired() {
+            return Progress::Needs(Need::Rules { retired: tables });
+        }
+        let is_late = |inserts: &[InsertReply]| inserts.iter().any(InsertReply::is_late);
+        match decided {
+            Err(Unsent::Needs(need)) => Progress::Needs(need),
+            Err(Unsent::Unreadable(shown)) => Progress::Show(shown),
+            Err(Unsent::Refused(refusal)) => self.refuse(arrived, &refusal),
+            Err(Unsent::WithoutIds(why)) => Progress::Natively(why),
+            Err(Unsent::Failed(error)) => self.fail(arrived, &error),
+            Ok(Verdict::Pass { note, may_change_session }) => {
+                if arrived.statement.is_some() {
+                    self.forget_long_data(arrived);
+                    self.relay.translate_id();
+                }
+                self.pass(arrived, may_change_session, note)
+            }
+            Ok(Verdict::PassActing(effects)) => {
+                let effects = Arc::new(effects);
+                self.pass(arrived, false, Note::PrepareActing(effects.clone()));
+                self.relay.known.statements.prepare_acting(effects);
+                Progress::Done
+            }
+            Ok(Verdict::Prepare(kept)) => self.prepare(arrived, kept),
+            Ok(Verdict::Cut(at)) => {
+                self.relay.cut(arrived, at);
+                Progress::Done
+            }
+            Ok(Verdict::Stage(task)) => Progress::Stage(task),
+            Ok(Verdict::StageExecution(kept)) => {
+                let task = self.decide(&tables, arrived, |known, by, payload| {
+                    staged::execution(known, by, kept, payload)
+                });
+                match task {
+                    Ok(task) => Progress::Stage(Box::new(task)),
+                    Err(refusal) => self.refuse(arrived, &refusal),
+                }
+            }
+            Ok(Verdict::Send(packet)) => {
+                let sets = packet.plan.variables(&packet.ranges);
+                if sets.is_none() && arrived.packets == 1 && !is_late(&packet.inserts) {
+                    return self.send_planned(arrived, packet, None);
+                }
+                Progress::Later(Box::new(Later { sets, packet: Packet::Text(packet), tables }))
+            }
+            Ok(Verdict::SendExecution(payload, note)) => {
+                if packets_of(payload.len()) == 1 && !is_late(note.inserts()) {
+                    return self.send_execution(arrived, (payload, None), note);
+                }
+                let packet = Packet::Execution { payload, note };
+                Progress::Later(Box::new(Later { sets: None, packet, tables }))
+            }
+        }
+    }
+
+    /// COM_STMT_PREPARE of an INSERT: with parameters of ours, or as it came where no rule concerns
+    /// it.
+    fn prepare(&mut self, arrived: Arrived, kept: Arc<Kept>) -> Progress {
+        let note = Note::Prepare(kept.clone());
+        match &kept.prepared {
+            None => {
+                self.pass(arrived, false, note);
+            }
+            Some(prepared) => {
+                let payload = command_payload(Command::StmtPrepare, &prepared.text.text);
+                let nr_shift = self.relay.send_instead(&payload, arrived);
+                self.relay.owe(Command::StmtPrepare.reply(), false, nr_shift, note);
+            }
+        }
+        self.relay.known.statements.prepare(kept);
+        Progress::Done
+    }
+
+    /// A statement that our scanner cannot read: the server says what is wrong with it, or it is
+    /// refused.
+    pub(super) async fn show(&mut self, arrived: Arrived, shown: Shown) -> Going<Progress> {
+        let is_to_be = shown.is_inner || arrived.command != Command::Query;
+        Ok(match self.ask(Question::Prepare(&shown.text)).await? {
+            // EXECUTE, say, cannot be prepared, which tells nothing of it.
+            Err(error) if error.code == CANNOT_BE_PREPARED && !is_to_be => {
+                self.refuse(arrived, &shown.refusal)
+            }
+            Err(error) => self.fail(arrived, &error.payload),
+            Ok(_) => self.refuse(arrived, &shown.refusal),
+        })
+    }
+}
