@@ -5,6 +5,9 @@
 //! `downstream`) the backend's. Both only move lanes and the queue; whatever needs waiting comes
 //! out as an [`Event`].
 
+use crate::mysql::packet::Header;
+use crate::mysql::prepared::statement_id;
+
 pub(super) mod again;
 mod answers;
 mod downstream;
@@ -464,6 +467,27 @@ impl Relay {
             && self.up.is_clear()
             && self.down.is_clear()
             && !self.known.session.has_status(status::IN_TRANS)
+    }
+
+    /// The statement that the command at the front of the window names, by the client's id.
+    pub(super) fn named_statement(&self) -> Option<u32> {
+        statement_id(self.up.window().get(HEADER_BYTES..)?).ok()
+    }
+
+    /// Writes the server's id of a statement in place of the client's, at the front of the window.
+    pub(super) fn translate_id(&mut self) {
+        const ID: std::ops::Range<usize> = HEADER_BYTES + 1..HEADER_BYTES + 5;
+        if let Some(server_id) = self.named_statement().and_then(|id| self.known.statements.translated(id))
+            && let Some(place) = self.up.window_mut().get_mut(ID)
+        {
+            place.copy_from_slice(&server_id.to_le_bytes());
+        }
+    }
+
+    /// The packet at the front of the window passes as it is.
+    pub(super) fn pass_packet(&mut self, header: Header) -> Step {
+        self.up_state = UpState::Passing { left: header.packet_bytes(), continues: header.continues() };
+        Step::Moved
     }
 }
 

@@ -6,7 +6,6 @@
 //! commands go on to the client meanwhile.
 
 mod again;
-mod answers;
 mod ask;
 mod audited;
 mod command;

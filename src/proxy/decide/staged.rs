@@ -1,7 +1,6 @@
 //! What goes by way of a stage: an INSERT ... SELECT, a LOAD, values that only the server can work out. `serve/stage` takes
 //! its steps.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::mysql::command::Command;
@@ -33,8 +32,7 @@ fn around(kept: &Kept, now: &State) -> Result<Option<Around>, Refusal> {
     if insert.stage.as_ref().is_some_and(|stage| stage.is_load()) {
         return Err(has_changed());
     }
-    let written =
-        |text: String| now.dialect.charset.written(&text).map(Cow::into_owned).ok_or_else(has_changed);
+    let written = |text: String| now.written(&text).ok_or_else(has_changed);
     let go_to = |name: &Option<String>| {
         let name = name.as_ref().filter(|_| source.database != now.database);
         name.map(|name| written(format!("USE {}", quoted(name)))).transpose()

@@ -1,6 +1,7 @@
 //! The server's answer to a question of the proxy's.
 
 use crate::mysql::reader::Reader;
+use crate::sql::name::quoted;
 use crate::text_query::unhex;
 
 /// What the server has answered to a question.
@@ -37,8 +38,16 @@ pub(in crate::proxy) type Answered = Result<Answer, ServerError>;
 /// ER_TABLE_NOT_LOCKED
 const NOT_LOCKED: u16 = 1100;
 
-/// Whether the answer to a statement that names a table by an alias of ours says that the session has locked tables: no client locks
-/// one under this alias.
+/// No client locks a table under this alias.
+const ALIAS: &str = "`rowstamp lock`";
+
+/// A statement whose preparation tells whether the session has locked tables: then it can use only the names and aliases
+/// that it has locked. The server runs nothing, and waits for no other session's LOCK TABLES.
+pub(in crate::proxy) fn lock_probe(schema: &str, table: &str) -> String {
+    format!("SELECT 1 FROM {}.{} AS {ALIAS} LIMIT 1", quoted(schema), quoted(table))
+}
+
+/// Whether the answer to [`lock_probe`] says that the session has locked tables.
 pub(in crate::proxy) fn says_locked(answered: &Answered) -> bool {
     answered.as_ref().is_err_and(|error| error.code == NOT_LOCKED)
 }

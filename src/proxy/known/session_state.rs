@@ -5,6 +5,7 @@
 //! leaves counts which a later question would reset. The state is then read, and session tracking
 //! is switched on (`tracking`). From there the server reports each change, however it was made.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -111,6 +112,13 @@ pub(in crate::proxy) struct State {
     pub(in crate::proxy) database: Option<String>,
     /// `None`: one of them has changed since they were read.
     pub(in crate::proxy) settings: Option<Arc<Settings>>,
+}
+
+impl State {
+    /// A text of ours in the session's character set. `None`: it has not all of the characters.
+    pub(in crate::proxy) fn written(&self, text: &str) -> Option<Vec<u8>> {
+        self.dialect.charset.written(text).map(Cow::into_owned)
+    }
 }
 
 impl SessionState {
@@ -271,6 +279,11 @@ impl SessionState {
             Knowledge::Known(state) | Knowledge::Doubted(state) => Some(state),
             _ => None,
         }
+    }
+
+    /// [`State::written`], if the state is known.
+    pub(in crate::proxy) fn written(&self, text: &str) -> Option<Vec<u8>> {
+        self.state()?.written(text)
     }
 
     /// A routine has run, and may have switched tracking off so that nothing is reported of it.

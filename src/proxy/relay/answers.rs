@@ -2,12 +2,21 @@
 
 use crate::mysql::packet::{HEADER_BYTES, Header};
 use crate::proxy::relay::outstanding::Outstanding;
-use crate::proxy::relay::{DownState, Event, Relay, Step, Violation};
+use crate::proxy::relay::{CONTROL_BYTES_MAX, DownState, Event, Relay, Step, Violation};
 
 /// First byte of an ERR packet.
 pub(in crate::proxy) const ERR: u8 = 0xFF;
 
 impl Relay {
+    /// How long a packet is that is looked at whole, once all of it is there.
+    pub(in crate::proxy) fn whole_control(&self, header: Header) -> Result<usize, Step> {
+        let whole = header.packet_bytes();
+        if header.payload_bytes > CONTROL_BYTES_MAX {
+            return Err(Step::Event(Event::Violation(Violation::TooLong(header.payload_bytes))));
+        }
+        if self.down.window().len() < whole { Err(Step::More(whole)) } else { Ok(whole) }
+    }
+
     pub(in crate::proxy) fn send_answer(&mut self) -> Step {
         if self.must_begin_answer() {
             return self.begin_answer();

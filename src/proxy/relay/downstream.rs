@@ -14,7 +14,7 @@ use crate::proxy::known::note::Note;
 use crate::proxy::known::rights::with_remedy;
 use crate::proxy::relay::answers::ERR;
 use crate::proxy::relay::outstanding::{Forward, Numbers, Outstanding};
-use crate::proxy::relay::{CONTROL_BYTES_MAX, DownState, Event, Relay, Step, Violation};
+use crate::proxy::relay::{DownState, Event, Relay, Step, Violation};
 use crate::sessions::Count;
 
 /// What becomes of a control packet.
@@ -117,15 +117,6 @@ impl Relay {
         self.down.renumber(packet_nr);
         self.down_state = DownState::Passing { left: header.packet_bytes() };
         Step::Moved
-    }
-
-    /// How long a packet is that is looked at whole, once all of it is there.
-    pub(in crate::proxy) fn whole_control(&self, header: Header) -> Result<usize, Step> {
-        let whole = header.packet_bytes();
-        if header.payload_bytes > CONTROL_BYTES_MAX {
-            return Err(Step::Event(Event::Violation(Violation::TooLong(header.payload_bytes))));
-        }
-        if self.down.window().len() < whole { Err(Step::More(whole)) } else { Ok(whole) }
     }
 
     /// A packet that steers the response.

@@ -5,21 +5,16 @@ use std::sync::Arc;
 
 use crate::mysql::attributes::text_at;
 use crate::mysql::command::Command;
-use crate::mysql::error::Refusal;
 use crate::mysql::packet::{HEADER_BYTES, Header};
 use crate::mysql::reader::Malformed;
 use crate::proxy::known::note::Note;
-use crate::proxy::relay::outstanding::Purpose;
 use crate::proxy::relay::upstream::Treatment;
 use crate::proxy::relay::{Relay, Step};
 use crate::rewrite::plan::effects::Effects;
 use crate::sql::dialect::{Dialect, SqlMode};
 use crate::sql::draws::may_be_in;
 use crate::sql::lex::Lexer;
-use crate::sql::look::{
-    Glance, LOOK_BYTES_MAX, LooksBack, begins_with, ends_transaction, glance, has_any_word, has_word,
-    past_comments, shows_warnings,
-};
+use crate::sql::look::{Glance, LOOK_BYTES_MAX, LooksBack, begins_with, glance, has_any_word, has_word, past_comments};
 use crate::sql::reads::Reads;
 use crate::sql::statement::moves::moves_ids;
 
@@ -179,89 +174,4 @@ impl Relay {
         }
         Ok(self.named_statement().and_then(|id| self.known.statements.next_to_last(id)).is_none())
     }
-
-    /// Reads a SHOW WARNINGS whole where the server does not show all warnings of the last statement. `None`: it is
-    /// something else.
-    pub(in crate::proxy) fn recall_warnings(&mut self, command: Command, header: Header) -> Option<Step> {
-        self.known.session.warned.as_ref()?;
-        // A longer one is not looked at to its end.
-        if command == Command::Query && header.packet_bytes() <= LOOK_BYTES_MAX {
-            match self.beginning(command, header) {
-                Err(step) => return Some(step),
-                Ok(text) if shows_warnings(text, self.known.session.dialect()).is_some() => {
-                    return Some(self.read_whole(command, header));
-                }
-                Ok(_) => {}
-            }
-        }
-        // Those that leave the warnings of the last statement as they are.
-        if !matches!(command, Command::Ping | Command::StmtClose) {
-            self.known.session.warned = None;
-        }
-        None
-    }
-
-    /// The step that brings `LAST_INSERT_ID()` up to date before this command, and drops the
-    /// temporary table of an INSERT ... SELECT; `None`: none is needed. Any statement may read the id, by a trigger or a function. A statement that reads
-    /// what the last one left (ROW_COUNT(), warnings) must follow that one directly, so nothing is
-    /// sent before it.
-    pub(in crate::proxy) fn insert_id_before(&mut self, command: Command, header: Header) -> Option<Step> {
-        let may_owe = self.outstanding.may_owe_insert_id();
-        let owes = may_owe || self.known.session.owed_insert_id.is_some();
-        if !owes && self.known.session.stage.is_none() {
-            return None;
-        }
-        let may_read = match command {
-            Command::Query => match self.beginning(command, header) {
-                Err(step) => return Some(step),
-                Ok(text) => {
-                    let dialect = self.known.session.dialect();
-                    let back = self.known.session.sql_prepared.looks_back(text, dialect);
-                    let may_read = back.may_read_insert_id();
-                    if owes && !may_read && back.reads.insert_id {
-                        return Some(if may_owe { Step::Hold } else { self.refuse(header, &reads_both()) });
-                    }
-                    may_read || self.known.session.stage.is_some() && ends_transaction(text, dialect)
-                }
-            },
-            Command::StmtExecute => {
-                match self.named_statement().and_then(|id| self.known.statements.next_to_last(id)) {
-                    Some(statement) if owes && statement.names_insert_id => {
-                        return Some(if may_owe { Step::Hold } else { self.refuse(header, &reads_both()) });
-                    }
-                    statement => statement.is_none(),
-                }
-            }
-            Command::StmtBulkExecute => true,
-            _ => false,
-        };
-        match may_read {
-            false => None,
-            // Only its answer tells which id that is.
-            true if may_owe => Some(Step::Hold),
-            true => Some(self.catch_up()),
-        }
-    }
-
-    fn catch_up(&mut self) -> Step {
-        if self.up.is_clear() {
-            if let Some(owed) = self.known.session.owed_insert_id.take() {
-                self.query_own(Purpose::LastInsertId, owed.statement());
-            }
-            if let Some(drop) = self.known.session.stage.take() {
-                self.query_own(Purpose::DropStage, drop);
-            }
-        }
-        Step::SendFirst
-    }
-}
-
-/// `LAST_INSERT_ID()` is brought up to date by a statement of ours, which resets ROW_COUNT() and
-/// its like. So one statement cannot read both.
-fn reads_both() -> Refusal {
-    Refusal::Statement(
-        "the statement reads LAST_INSERT_ID() together with ROW_COUNT(), FOUND_ROWS() or the number of warnings, and Rowstamp must \
-         set LAST_INSERT_ID() first, which resets the others; read them in separate statements, LAST_INSERT_ID() last"
-            .to_owned(),
-    )
 }

@@ -17,6 +17,7 @@ use crate::proxy::relay::outstanding::{Numbers, Outstanding, Purpose};
 use crate::proxy::relay::{Arrived, DownState, Event, Relay, Step, UpState, Violation, number_after};
 use crate::rewrite::plan::effects::Effects;
 use crate::rewrite::planner;
+use crate::sql::look::{LOOK_BYTES_MAX, ends_transaction, shows_warnings};
 
 /// In which a statement that is too long to be read must name its table.
 const BEGINNING_BYTES: usize = 4 * 1024;
@@ -69,12 +70,6 @@ impl Relay {
             }
             UpState::File { left, continues, packet_nr } => self.file(left, continues, packet_nr),
         }
-    }
-
-    /// The packet at the front of the window passes as it is.
-    pub(in crate::proxy) fn pass_packet(&mut self, header: Header) -> Step {
-        self.up_state = UpState::Passing { left: header.packet_bytes(), continues: header.continues() };
-        Step::Moved
     }
 
     /// Another packet of a command that passes.
@@ -176,6 +171,81 @@ impl Relay {
                 None => self.treat(treatment, command, header),
             },
         }
+    }
+
+    /// Reads a SHOW WARNINGS whole where the server does not show all warnings of the last statement. `None`: it is
+    /// something else.
+    fn recall_warnings(&mut self, command: Command, header: Header) -> Option<Step> {
+        self.known.session.warned.as_ref()?;
+        // A longer one is not looked at to its end.
+        if command == Command::Query && header.packet_bytes() <= LOOK_BYTES_MAX {
+            match self.beginning(command, header) {
+                Err(step) => return Some(step),
+                Ok(text) if shows_warnings(text, self.known.session.dialect()).is_some() => {
+                    return Some(self.read_whole(command, header));
+                }
+                Ok(_) => {}
+            }
+        }
+        // Those that leave the warnings of the last statement as they are.
+        if !matches!(command, Command::Ping | Command::StmtClose) {
+            self.known.session.warned = None;
+        }
+        None
+    }
+
+    /// The step that brings `LAST_INSERT_ID()` up to date before this command, and drops the
+    /// temporary table of an INSERT ... SELECT; `None`: none is needed. Any statement may read the id, by a trigger or a function. A statement that reads
+    /// what the last one left (ROW_COUNT(), warnings) must follow that one directly, so nothing is
+    /// sent before it.
+    fn insert_id_before(&mut self, command: Command, header: Header) -> Option<Step> {
+        let may_owe = self.outstanding.may_owe_insert_id();
+        let owes = may_owe || self.known.session.owed_insert_id.is_some();
+        if !owes && self.known.session.stage.is_none() {
+            return None;
+        }
+        let may_read = match command {
+            Command::Query => match self.beginning(command, header) {
+                Err(step) => return Some(step),
+                Ok(text) => {
+                    let dialect = self.known.session.dialect();
+                    let back = self.known.session.sql_prepared.looks_back(text, dialect);
+                    let may_read = back.may_read_insert_id();
+                    if owes && !may_read && back.reads.insert_id {
+                        return Some(if may_owe { Step::Hold } else { self.refuse(header, &reads_both()) });
+                    }
+                    may_read || self.known.session.stage.is_some() && ends_transaction(text, dialect)
+                }
+            },
+            Command::StmtExecute => {
+                match self.named_statement().and_then(|id| self.known.statements.next_to_last(id)) {
+                    Some(statement) if owes && statement.names_insert_id => {
+                        return Some(if may_owe { Step::Hold } else { self.refuse(header, &reads_both()) });
+                    }
+                    statement => statement.is_none(),
+                }
+            }
+            Command::StmtBulkExecute => true,
+            _ => false,
+        };
+        match may_read {
+            false => None,
+            // Only its answer tells which id that is.
+            true if may_owe => Some(Step::Hold),
+            true => Some(self.catch_up()),
+        }
+    }
+
+    fn catch_up(&mut self) -> Step {
+        if self.up.is_clear() {
+            if let Some(owed) = self.known.session.owed_insert_id.take() {
+                self.query_own(Purpose::LastInsertId, owed.statement());
+            }
+            if let Some(drop) = self.known.session.stage.take() {
+                self.query_own(Purpose::DropStage, drop);
+            }
+        }
+        Step::SendFirst
     }
 
     fn treat(&mut self, treatment: Treatment, command: Command, header: Header) -> Step {
@@ -327,21 +397,6 @@ impl Relay {
             && self.tables.now().shadowed(&source.table.schema, &source.table.table).is_some()
     }
 
-    /// The statement that the command at the front of the window names, by the client's id.
-    pub(in crate::proxy) fn named_statement(&self) -> Option<u32> {
-        statement_id(self.up.window().get(HEADER_BYTES..)?).ok()
-    }
-
-    /// Writes the server's id of a statement in place of the client's, at the front of the window.
-    pub(in crate::proxy) fn translate_id(&mut self) {
-        const ID: std::ops::Range<usize> = HEADER_BYTES + 1..HEADER_BYTES + 5;
-        if let Some(server_id) = self.named_statement().and_then(|id| self.known.statements.translated(id))
-            && let Some(place) = self.up.window_mut().get_mut(ID)
-        {
-            place.copy_from_slice(&server_id.to_le_bytes());
-        }
-    }
-
     /// Has the whole payload in the window before anybody looks at it.
     pub(in crate::proxy) fn read_whole(&mut self, command: Command, header: Header) -> Step {
         match whole_payload(self.up.window()) {
@@ -489,4 +544,14 @@ impl Relay {
         self.answer(refusal, 1);
         Step::Moved
     }
+}
+
+/// `LAST_INSERT_ID()` is brought up to date by a statement of ours, which resets ROW_COUNT() and
+/// its like. So one statement cannot read both.
+fn reads_both() -> Refusal {
+    Refusal::Statement(
+        "the statement reads LAST_INSERT_ID() together with ROW_COUNT(), FOUND_ROWS() or the number of warnings, and Rowstamp must \
+         set LAST_INSERT_ID() first, which resets the others; read them in separate statements, LAST_INSERT_ID() last"
+            .to_owned(),
+    )
 }

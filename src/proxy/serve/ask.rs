@@ -3,21 +3,34 @@
 //! on to it, and timeouts, drain and KILL act as ever.
 
 use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use crate::ids::generator::Advanced;
+use crate::mysql::attributes::text_at;
 use crate::mysql::command::Command;
 use crate::mysql::compressed::FrameError;
 use crate::mysql::error::Refusal;
-use crate::proxy::known::answered::Answered;
+use crate::mysql::ok::OkPacket;
+use crate::mysql::packet::{HEADER_BYTES, Header, Whole, payload_of, whole_payload};
+use crate::proxy::known::answered::{Answered, digits, lock_probe, number_of, says_locked};
+use crate::proxy::known::inserts::{Ids, Smallest, SmallestId};
+use crate::proxy::known::warned::Warned;
 use crate::proxy::relay::own::Question;
 use crate::proxy::relay::pump::{Outcome, Timeout, poll_pump};
 use crate::proxy::relay::{Event, Relay, Side, Violation};
 use crate::proxy::serve::session::{End, Going, Over, Session, SessionError};
+use crate::rewrite::plan::Lookup;
+use crate::rewrite::plan::target::Target;
+use crate::rules::model::ColumnShape;
+use crate::schema::smallest_query;
+
+type Boxed<'a, T> = Pin<Box<dyn Future<Output = Going<T>> + Send + 'a>>;
 
 impl Session {
     /// Moves bytes until something needs the session.
-    pub(in crate::proxy) async fn pump(&mut self) -> Going<Event> {
+    pub(super) async fn pump(&mut self) -> Going<Event> {
         poll_fn(|cx| self.poll_pump(cx)).await
     }
 
@@ -54,13 +67,13 @@ impl Session {
     }
 
     /// Asks the server before the client's present command.
-    pub(in crate::proxy) async fn ask(&mut self, question: Question<'_>) -> Going<Answered> {
+    pub(super) async fn ask(&mut self, question: Question<'_>) -> Going<Answered> {
         let mut answers = self.ask_all(&[question]).await?;
         Ok(answers.remove(0))
     }
 
     /// Asks several questions at once; the answers come in their order.
-    pub(in crate::proxy) async fn ask_all(&mut self, questions: &[Question<'_>]) -> Going<Vec<Answered>> {
+    pub(super) async fn ask_all(&mut self, questions: &[Question<'_>]) -> Going<Vec<Answered>> {
         self.until(|relay| relay.up.is_clear() && relay.injection.is_empty()).await?;
         for question in questions {
             self.relay.send_question(question);
@@ -76,7 +89,7 @@ impl Session {
     }
 
     /// Asks the server although the answer to the client's command is not sent: it was taken out of its lane.
-    pub(in crate::proxy) async fn ask_within(&mut self, question: Question<'_>) -> Going<Answered> {
+    pub(super) async fn ask_within(&mut self, question: Question<'_>) -> Going<Answered> {
         self.until(|relay| relay.up.is_clear()).await?;
         self.relay.send_question(&question);
         self.relay.outstanding.answer_last_first();
@@ -85,7 +98,7 @@ impl Session {
     }
 
     /// Goes on until `is_so`.
-    pub(in crate::proxy) async fn until(&mut self, is_so: impl Fn(&Relay) -> bool) -> Going<()> {
+    pub(super) async fn until(&mut self, is_so: impl Fn(&Relay) -> bool) -> Going<()> {
         let held = std::mem::replace(&mut self.relay.holds_client, true);
         while !is_so(&self.relay) {
             let next = poll_fn(|cx| match self.poll_pump(cx) {
@@ -101,7 +114,7 @@ impl Session {
     }
 
     /// Goes on until the future is ready. It borrows nothing of the session.
-    pub(in crate::proxy) async fn meanwhile<T>(&mut self, future: impl Future<Output = T>) -> Going<T> {
+    pub(super) async fn meanwhile<T>(&mut self, future: impl Future<Output = T>) -> Going<T> {
         let mut future = pin!(future);
         self.relay.holds_client = true;
         let out = loop {
@@ -134,7 +147,7 @@ impl Session {
     }
 
     /// What an answer of the server's needs before it goes on.
-    pub(in crate::proxy) async fn handle_answer(&mut self, event: Event) -> Going<()> {
+    pub(super) async fn handle_answer(&mut self, event: Event) -> Going<()> {
         match event {
             Event::SmallestId(question) => {
                 let smallest = self.smallest_id(&question).await?;
@@ -160,6 +173,167 @@ impl Session {
         let how = if is_quit { Err(SessionError::Quit(packet_nr)) } else { how };
         // Number 0, and to COM_QUIT too: so both servers answer (measured).
         Over { how, last_word: Some((Refusal::PacketsOutOfOrder, 0)) }
+    }
+
+    /// True if the client's present text, or what it executes, reads what the statement before it has left.
+    pub(super) fn reads_counts(&self, command: Command) -> bool {
+        if !matches!(command, Command::Query | Command::StmtPrepare) {
+            return false;
+        }
+        let window = self.relay.up.window();
+        let Whole::Is { window_bytes, .. } = whole_payload(window) else { return false };
+        let payload = payload_of(window, window_bytes);
+        let has_attributes = command == Command::Query && self.relay.known.has_attributes();
+        let text = text_at(&payload, has_attributes).ok().and_then(|at| payload.get(at..));
+        let session = &self.relay.known.session;
+        let back = session.sql_prepared.looks_back(text.unwrap_or_default(), session.dialect());
+        !back.may_read_insert_id()
+    }
+
+    /// Asked on the control connection, which sees the rows of this session's open transaction at
+    /// READ UNCOMMITTED.
+    async fn smallest_id(&mut self, question: &SmallestId) -> Going<Smallest> {
+        let target = &question.target;
+        let Some(schema) = self.shared.tables.schema() else { return Ok(Smallest::Unknown) };
+        // Of the table, also where the statement names a view.
+        let Some(column) = target.id_shape() else { return Ok(Smallest::Unknown) };
+        let column = ColumnShape { name: target.rule.column.clone(), ..column.clone() };
+        let table = (target.rule.schema.as_str(), target.table.as_str());
+        let Ids { first, last, spacing } = question.ids;
+        let query = smallest_query(table, &column, (first, last, &spacing));
+        let error = match schema.smallest_id(&query).await {
+            Ok(smallest) => return Ok(smallest.map_or(Smallest::None, Smallest::Id)),
+            Err(error) => error,
+        };
+        // Perhaps this session itself has locked the table: it has stored rows in it.
+        let mut smallest = Smallest::Unknown;
+        if error.waits_for_lock() && !column.masked {
+            smallest = self.smallest_in_locked(target, &query).await?;
+        }
+        if smallest == Smallest::Unknown {
+            tracing::warn!(%error, "cannot read the insert id of a statement with IGNORE or ON DUPLICATE KEY UPDATE");
+        }
+        Ok(smallest)
+    }
+
+    /// The id of the updated row, which `LAST_INSERT_ID(id)` has left in the session. A trigger of the table makes the server
+    /// forget it for its answer.
+    async fn updated_id(&mut self) -> Going<()> {
+        let told = self.ask_before_answer(None, b"SELECT HEX(LAST_INSERT_ID()) LIMIT 1").await?;
+        if let Some(reply) = self.relay.outstanding.insert_reply() {
+            let id = told.and_then(|row| number_of(&row));
+            reply.answered(id.map_or(Smallest::Unknown, Smallest::Id));
+        }
+        Ok(())
+    }
+
+    /// The smallest of a statement's ids in a table that the session has locked.
+    async fn smallest_in_locked(&mut self, target: &Target, query: &str) -> Going<Smallest> {
+        // Where another session has locked the table, this one would wait for that one.
+        if !self.relay.known.may_have_locked {
+            return Ok(Smallest::Unknown);
+        }
+        let window = self.relay.down.window();
+        let ok =
+            OkPacket::parse(window.get(HEADER_BYTES..).unwrap_or_default(), self.relay.known.capabilities);
+        let is_last = ok.is_ok_and(|ok| self.relay.outstanding.ends_here(&ok));
+        let Some(query) = self.relay.known.session.written(query).filter(|_| is_last) else {
+            return Ok(Smallest::Unknown);
+        };
+        let probe = self.relay.known.session.written(&lock_probe(target.rule.schema.as_str(), &target.table));
+        let row = self.ask_before_answer(probe.as_deref(), &query).await?;
+        Ok(row.map_or(Smallest::Unknown, |row| match digits(&row).parse() {
+            Ok(0) | Err(_) => Smallest::None,
+            Ok(id) => Smallest::Id(id),
+        }))
+    }
+
+    /// Asks the session a question while the answer to the client's command waits; returns the first row. The question resets the
+    /// warnings, so they are kept. `probe`: the question is asked only if this says that the session has locked tables.
+    fn ask_before_answer<'a>(
+        &'a mut self,
+        probe: Option<&'a [u8]>,
+        question: &'a [u8],
+    ) -> Boxed<'a, Option<Vec<u8>>> {
+        Box::pin(async move {
+            let window = self.relay.down.window();
+            let bytes = Header::parse(window).map_or(0, Header::packet_bytes);
+            let answer = window.get(..bytes).unwrap_or_default().to_vec();
+            self.relay.down.skip(bytes);
+            let ok = OkPacket::parse(
+                answer.get(HEADER_BYTES..).unwrap_or_default(),
+                self.relay.known.capabilities,
+            );
+            if ok.is_ok_and(|ok| ok.warnings > 0) {
+                let shown = self.ask_within(Question::Table(b"SHOW WARNINGS")).await?.ok();
+                let shown = shown.and_then(|answer| answer.table);
+                self.relay.known.session.warned = shown.map(|shown| Box::new(Warned::new(shown, b"", b"")));
+            }
+            let probed = match probe {
+                Some(probe) => Some(self.ask_within(Question::Prepare(probe)).await?),
+                None => None,
+            };
+            if let Some(Ok(prepared)) = &probed {
+                self.relay.close_own(&prepared.first);
+            }
+            let is_to_ask = probed.is_none_or(|probed| says_locked(&probed));
+            let told = if is_to_ask { self.ask_within(Question::Query(question)).await?.ok() } else { None };
+            self.relay.down.put_back(0, answer);
+            Ok(told.and_then(|answer| answer.row))
+        })
+    }
+
+    /// The server has stored the present result's ids: later ones of the generator are above them.
+    async fn follow_explicit(&mut self) {
+        let Some(explicit) = self.relay.outstanding.explicit() else { return };
+        explicit.is_followed = true;
+        let (target, ids) = (explicit.target.clone(), explicit.ids.clone());
+        self.follow(&target, &ids).await;
+    }
+
+    /// `ids`: the highest first. By the active rules: the generators of earlier ones may be closed.
+    async fn follow(&mut self, target: &Target, ids: &[u64]) {
+        let table = || format!("{}.{}", target.rule.schema, target.table);
+        for &id in ids {
+            match self.advance_past(target, id).await {
+                // All others lie below it.
+                Ok(Advanced::Past) => return,
+                Ok(Advanced::Elsewhere) => {}
+                Ok(Advanced::TooFar) => tracing::warn!(
+                    table = table(),
+                    generator = %target.rule.generator,
+                    "a client wrote an id more than 1e9 above the generator's bound: the id is stored, and the generator stays below \
+                     the id"
+                ),
+                Err(error) => {
+                    tracing::warn!(
+                        table = table(),
+                        id,
+                        error,
+                        "a client wrote this id, and the generator could not be raised above the id: if the generator issues the id, the \
+                         server answers 1062; raise the generator (rowstamp store raise)"
+                    );
+                    return;
+                }
+            }
+        }
+    }
+
+    async fn advance_past(&mut self, target: &Target, id: u64) -> Result<Advanced, String> {
+        let limit = self.shared.id_deadline;
+        let mut tables = self.shared.tables.now();
+        loop {
+            let now = match tables.lookup(&target.rule.schema, &target.table) {
+                Lookup::Ruled(now) => now,
+                _ => Arc::new(target.clone()),
+            };
+            let advanced = tables.advance_past(&now, id, limit).await;
+            if !tables.is_retired() {
+                return advanced.map_err(|error| error.to_string());
+            }
+            let next = self.shared.tables.after(&tables, limit).await;
+            tables = next.ok_or("the rules are being changed")?;
+        }
     }
 }
 

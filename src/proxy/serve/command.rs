@@ -1,22 +1,24 @@
 //! A command that was read whole: decided at once, as far as everything is known that it depends
-//! on.
+//! on. What is not known is found out (`supply`), and the command is decided again.
 
 use std::time::Instant;
 
+use crate::mysql::attributes::text_at;
 use crate::mysql::command::{Command, Reply};
 use crate::mysql::error::Refusal;
-use crate::mysql::packet::Header;
+use crate::mysql::packet::{HEADER_BYTES, Header};
 use crate::mysql::prepared::LAST_PREPARED;
 use crate::proxy::decide::unconcerned::{self, Unconcerned};
+use crate::proxy::decide::{Basis, text};
 use crate::proxy::known::need::Need;
 use crate::proxy::known::note::Note;
-use crate::proxy::relay::{Arrived, Came, Event, number_after};
+use crate::proxy::relay::{Arrived, Came, Event, Relay, number_after};
 use crate::proxy::serve::progress::Progress;
-use crate::proxy::serve::session::{Going, Session};
+use crate::proxy::serve::session::{Going, Session, Stop};
 use crate::sessions::Count;
 
 impl Session {
-    pub(in crate::proxy) async fn handle(&mut self, event: Event) -> Going<()> {
+    pub(super) async fn handle(&mut self, event: Event) -> Going<()> {
         match event {
             Event::Command(mut arrived) => match self.begun(&mut arrived) {
                 Progress::Done => Ok(()),
@@ -37,8 +39,40 @@ impl Session {
         self.at_once(arrived)
     }
 
+    /// Goes on with a command that could not be decided at once.
+    async fn step_by_step(&mut self, mut arrived: Arrived, mut progress: Progress) -> Going<()> {
+        if let Some(came) = &mut self.relay.came {
+            came.has_waited = true;
+        }
+        loop {
+            progress = match progress {
+                Progress::Done => {
+                    self.relay.came = None;
+                    return Ok(());
+                }
+                Progress::Stage(task) => self.stage(arrived, *task).await?,
+                Progress::ShowWarnings => self.show_warnings(arrived).await?,
+                Progress::Show(shown) => self.show(arrived, shown).await?,
+                Progress::Natively(why) => self.execute_natively(arrived, why).await?,
+                Progress::Later(later) => self.send_later(arrived, *later).await?,
+                Progress::Needs(need) => match self.supply(arrived.command, need).await {
+                    Ok(()) => self.at_once(&mut arrived),
+                    Err(Stop::Over(over)) => return Err(over),
+                    Err(Stop::Refused(refusal)) => {
+                        self.refuse(arrived, &refusal);
+                        self.decided()
+                    }
+                    Err(Stop::Failed(error)) => {
+                        self.fail(arrived, &error);
+                        self.decided()
+                    }
+                },
+            };
+        }
+    }
+
     /// Decides a command by what is known. What it draws may make its text longer.
-    pub(in crate::proxy) fn at_once(&mut self, arrived: &mut Arrived) -> Progress {
+    fn at_once(&mut self, arrived: &mut Arrived) -> Progress {
         self.relay.command_packets = number_after(arrived.packets);
         let rewritten = self.relay.known.here.counted(Count::Rewritten);
         let begun = Instant::now();
@@ -78,23 +112,14 @@ impl Session {
     fn treat_by_state(&mut self, arriving: &mut Arrived) -> Progress {
         let command = arriving.command;
         if matches!(command, Command::StmtExecute | Command::StmtBulkExecute)
-            && let Some(progress) = self.draw_execution(arriving)
+            && let Some(progress) = self.drawn_execution(arriving)
         {
             return progress;
         }
         let arrived = *arriving;
         let Some(header) = Header::parse(self.relay.up.window()) else { return Progress::Done };
-        let is_text = matches!(command, Command::Query | Command::StmtPrepare);
-        let tables = self.shared.tables.now();
-        let unconcerned = match arrived.text_at {
-            _ if !self.relay.passes_unread(command, header) => Unconcerned::No,
-            None if is_text => Unconcerned::No,
-            None => self.decide(&tables, arrived, |known, by, _| unconcerned::execution(known, by)),
-            Some(_) => self.decide(&tables, arrived, |known, by, payload| {
-                unconcerned::text(known, by, arrived.text(payload))
-            }),
-        };
-        match unconcerned {
+        let is_unread = self.relay.passes_unread(command, header);
+        match if is_unread { self.unconcerned(arrived) } else { Unconcerned::No } {
             Unconcerned::Text(note) => {
                 self.relay.pass_unconcerned(arrived, note);
                 return Progress::Done;
@@ -113,6 +138,17 @@ impl Session {
             _ if self.relay.known.session.locked().is_some() => self.note_and_pass(arrived),
             _ => self.execute(arrived),
         }
+    }
+
+    /// Whether a rule may concern a command, as far as its words tell.
+    fn unconcerned(&mut self, arrived: Arrived) -> Unconcerned {
+        let tables = self.shared.tables.now();
+        let is_text = matches!(arrived.command, Command::Query | Command::StmtPrepare);
+        self.decide(&tables, arrived, |known, by, payload| match arrived.text_at {
+            Some(_) => unconcerned::text(known, by, arrived.text(payload)),
+            None if is_text => Unconcerned::No,
+            None => unconcerned::execution(known, by),
+        })
     }
 
     /// Commands that pass as they are once the session has noted what they do.
@@ -145,8 +181,53 @@ impl Session {
         Progress::Done
     }
 
+    /// A statement longer than `limits.statement_bytes`: its beginning tells whether a rule
+    /// concerns it.
+    async fn too_long(&mut self, command: Command) -> Going<()> {
+        loop {
+            let Some(header) = Header::parse(self.relay.up.window()) else { return Ok(()) };
+            let need = match self.relay.state_first(command, header) {
+                Some(need) => need,
+                None => match self.decide_too_long(command, header) {
+                    Err(need) => need,
+                    Ok(true) => {
+                        self.relay.pass_too_long(command, header);
+                        break;
+                    }
+                    Ok(false) => {
+                        self.relay.refuse_too_long(command, header);
+                        break;
+                    }
+                },
+            };
+            match self.supply(command, need).await {
+                Ok(()) => {}
+                Err(Stop::Over(over)) => return Err(over),
+                Err(_) => {
+                    self.relay.refuse_too_long(command, header);
+                    break;
+                }
+            }
+        }
+        self.decided();
+        Ok(())
+    }
+
+    /// Whether a statement whose beginning is at the front of the client's window passes.
+    fn decide_too_long(&mut self, command: Command, header: Header) -> Result<bool, Need> {
+        let tables = self.shared.tables.now();
+        let Session { relay: Relay { known, up, outstanding, .. }, shared, .. } = self;
+        let is_first = outstanding.is_empty();
+        let by = Basis { tables: &tables, shared, command, statement: None, is_first };
+        let window = up.window();
+        let payload = window.get(HEADER_BYTES..header.packet_bytes().min(window.len())).unwrap_or_default();
+        let has_attributes = command == Command::Query && known.has_attributes();
+        let text = text_at(payload, has_attributes).ok().and_then(|at| payload.get(at..)).unwrap_or_default();
+        text::too_long(known, by, text)
+    }
+
     /// The command is decided: what was found out for it serves no other.
-    pub(in crate::proxy) fn decided(&mut self) -> Progress {
+    fn decided(&mut self) -> Progress {
         self.relay.known.forget_supplied();
         Progress::Done
     }

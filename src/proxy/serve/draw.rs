@@ -10,10 +10,8 @@ use crate::proxy::decide::draws::{self, Drawing};
 use crate::proxy::decide::verdict::refused;
 use crate::proxy::known::drawn::{Drawn, PreparedDraws, Taken};
 use crate::proxy::known::need::{Need, Unsent};
-use crate::proxy::known::note::Note;
 use crate::proxy::relay::Arrived;
 use crate::proxy::relay::own::Question;
-use crate::proxy::serve::progress::Progress;
 use crate::proxy::serve::session::{Session, Stop};
 use crate::rewrite::plan::target::Target;
 use crate::sql::digest::Digest;
@@ -47,30 +45,8 @@ impl Session {
         Ok(None)
     }
 
-    /// COM_STMT_EXECUTE or COM_STMT_BULK_EXECUTE. `None`: it goes on, with its ids if it has calls.
-    pub(super) fn draw_execution(&mut self, arriving: &mut Arrived) -> Option<Progress> {
-        let id = arriving.statement.filter(|id| self.relay.known.statements.draws(*id))?;
-        let tables = self.shared.tables.now();
-        let drawn = self.drawn_execution(&tables, arriving, id);
-        if tables.is_retired() {
-            return Some(Progress::Needs(Need::Rules { retired: tables }));
-        }
-        if let Err(unsent) = drawn {
-            return Some(self.carry_out(*arriving, Err(unsent), tables));
-        }
-        // An INSERT that is kept is looked at for its own ids next.
-        if self.relay.known.statements.get(id).is_some() {
-            return None;
-        }
-        let effects = self.relay.known.statements.effects(id);
-        if effects.as_ref().is_some_and(|effects| effects.hidden_insert.is_some()) {
-            return None;
-        }
-        self.relay.translate_id();
-        Some(self.pass(*arriving, true, effects.map_or(Note::Nothing, Note::effects)))
-    }
-
-    fn drawn_execution(
+    /// The same of an execution of statement `id`.
+    pub(super) fn draw_execution(
         &mut self,
         tables: &Arc<Tables>,
         arrived: &mut Arrived,

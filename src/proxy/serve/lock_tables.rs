@@ -6,17 +6,14 @@ use std::sync::Arc;
 use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
 use crate::mysql::ok::status;
-use crate::proxy::known::answered::{ServerError, digits, says_locked};
+use crate::proxy::known::answered::{ServerError, digits, lock_probe, says_locked};
 use crate::proxy::relay::own::Question;
 use crate::proxy::serve::session::{Going, Session, Stop};
 use crate::rewrite::plan::target::{Target, Unseen};
 use crate::sql::look::LooksBack;
-use crate::sql::name::quoted;
 use crate::table_name::TableName;
 use crate::tables::Tables;
 
-/// No client locks a table under this alias.
-const ALIAS: &str = "`rowstamp lock`";
 /// The server says so without a wait: ER_TABLEACCESS_DENIED_ERROR, ER_COLUMNACCESS_DENIED_ERROR.
 const DENIED: [u16; 2] = [1142, 1143];
 /// Another client may lock the table again, as often.
@@ -112,7 +109,9 @@ impl Session {
         if self.may_read_counts(command) {
             return Ok(None);
         }
-        let Some(probe) = self.lock_probe(&name.schema, &name.table) else { return Ok(None) };
+        let Some(probe) = self.relay.known.session.written(&lock_probe(&name.schema, &name.table)) else {
+            return Ok(None);
+        };
         if !says_locked(&self.ask(Question::Prepare(&probe)).await?) {
             return Ok(None);
         }
@@ -131,7 +130,9 @@ impl Session {
             return Ok(None);
         }
         let query = self.meanwhile(tables.highest_query(&name.schema, &name.table, id_max)).await?;
-        let Some(query) = query.and_then(|query| self.written(&query)) else { return Ok(None) };
+        let Some(query) = query.and_then(|query| self.relay.known.session.written(&query)) else {
+            return Ok(None);
+        };
         let answer = self.ask(Question::Query(&query)).await?;
         Ok(answer.map(|answer| answer.row.map(|row| digits(&row))).transpose())
     }
@@ -148,17 +149,5 @@ impl Session {
             let text = source.text.as_deref();
             text.is_some_and(|text| !LooksBack::of(text, source.dialect).may_read_insert_id())
         })
-    }
-
-    /// A statement whose preparation tells whether the session has locked tables: then it can use only the names and aliases
-    /// that it has locked. The server runs nothing, and waits for no other session's LOCK TABLES.
-    pub(in crate::proxy) fn lock_probe(&self, schema: &str, table: &str) -> Option<Vec<u8>> {
-        self.written(&format!("SELECT 1 FROM {}.{} AS {ALIAS} LIMIT 1", quoted(schema), quoted(table)))
-    }
-
-    /// A text of ours in the session's character set.
-    pub(in crate::proxy) fn written(&self, text: &str) -> Option<Vec<u8>> {
-        let charset = self.relay.known.session.state()?.dialect.charset;
-        Some(charset.written(text)?.into_owned())
     }
 }

@@ -1,12 +1,16 @@
 //! One session: a logged-in client, its connection to the server, and what is known of both.
 //! `serve` serves it. By `ask` a command asks the server a question, and waits for the answer.
 
+use std::sync::Arc;
+
 use crate::mysql::capabilities::Capabilities;
 use crate::mysql::error::Refusal;
+use crate::mysql::packet::payload_of;
 use crate::proxy::connect::change_user;
 use crate::proxy::connect::login::{LoggedIn, LoginError};
 use crate::proxy::connect::seats::Seat;
 use crate::proxy::connect::stream::Stream;
+use crate::proxy::decide::Basis;
 use crate::proxy::known::Known;
 use crate::proxy::known::need::Supplied;
 use crate::proxy::known::rights::Rights;
@@ -16,11 +20,12 @@ use crate::proxy::relay::again::Again;
 use crate::proxy::relay::lane::Lane;
 use crate::proxy::relay::outstanding::Queue;
 use crate::proxy::relay::pump::Watchdog;
-use crate::proxy::relay::{DownState, Framed, Relay, UpState};
+use crate::proxy::relay::{Arrived, DownState, Framed, Relay, UpState};
 use crate::proxy::serve::drain::Drain;
 use crate::proxy::shared::Shared;
 use crate::sessions::Here;
 use crate::sql::dialect::{Server, ServerKind};
+use crate::tables::Tables;
 
 /// Why a session ended.
 #[derive(Debug, thiserror::Error)]
@@ -161,5 +166,18 @@ impl Session {
             identity,
             seat: login.seat,
         }
+    }
+
+    /// Asks what is to become of the command at the front of the client's window.
+    pub(super) fn decide<T>(
+        &mut self,
+        tables: &Arc<Tables>,
+        arrived: Arrived,
+        decide: impl FnOnce(&mut Known, Basis<'_>, &[u8]) -> T,
+    ) -> T {
+        let Session { relay: Relay { known, up, outstanding, .. }, shared, .. } = self;
+        let (command, statement) = (arrived.command, arrived.statement);
+        let by = Basis { tables, shared, command, statement, is_first: outstanding.is_empty() };
+        decide(known, by, &payload_of(up.window(), arrived.window_bytes))
     }
 }

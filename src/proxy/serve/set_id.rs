@@ -61,8 +61,7 @@ impl Session {
             "CREATE TEMPORARY TABLE {name} (id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY) SELECT 1 AS used"
         );
         let drop = format!("DROP TEMPORARY TABLE {name}");
-        let written =
-            |sql: &str| Some(self.relay.known.session.state()?.dialect.charset.written(sql)?.into_owned());
+        let written = |sql: &str| self.relay.known.session.written(sql);
         let (Some(create), Some(drop)) = (written(&create), written(&drop)) else {
             let why = "the client's character set cannot write the database's name; connect with utf8mb4";
             return Err(refused(target.at(why)).into());

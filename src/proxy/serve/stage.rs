@@ -113,7 +113,8 @@ impl Session {
             Err(Stop::Failed(error)) => self.relay.answer_with(&error, packets),
         }
         self.give_set_id_back();
-        Ok(self.decided())
+        self.relay.known.forget_supplied();
+        Ok(Progress::Done)
     }
 
     async fn by_steps(&mut self, job: &Job<'_>) -> Result<(), Stop> {
@@ -371,5 +372,13 @@ impl Session {
             Err(Unsent::WithoutIds(why)) => Err(Refusal::NoId(why).into()),
             Err(Unsent::Failed(_) | Unsent::Unreadable(_)) => Err(lost().into()),
         }
+    }
+
+    /// Of how many zero dates in the stage the server will warn again.
+    async fn zero_dates(&mut self, job: &Job<'_>) -> Result<u16, Stop> {
+        let Some(sql) = job.stage.zero_dates() else { return Ok(0) };
+        let counted = self.ask_as_then(job, Question::Query(&sql)).await?.ok().and_then(|answer| answer.row);
+        let counted = counted.as_deref().and_then(text_of).and_then(|count| count.parse::<u64>().ok());
+        Ok(counted.map_or(0, |count| u16::try_from(count).unwrap_or(u16::MAX)))
     }
 }

@@ -5,16 +5,15 @@ use std::sync::Arc;
 
 use crate::mysql::command::{Command, command_payload};
 use crate::mysql::error::Refusal;
-use crate::mysql::packet::{packets_of, payload_of};
+use crate::mysql::packet::packets_of;
 use crate::proxy::decide::verdict::Verdict;
-use crate::proxy::decide::{Basis, execution, staged, text};
-use crate::proxy::known::Known;
+use crate::proxy::decide::{execution, staged, text};
 use crate::proxy::known::inserts::InsertReply;
 use crate::proxy::known::need::{Need, Shown, Unsent};
 use crate::proxy::known::note::Note;
 use crate::proxy::known::statements::Kept;
+use crate::proxy::relay::Arrived;
 use crate::proxy::relay::own::Question;
-use crate::proxy::relay::{Arrived, Relay};
 use crate::proxy::serve::progress::{Later, Packet, Progress};
 use crate::proxy::serve::session::{Going, Session};
 use crate::tables::Tables;
@@ -41,6 +40,29 @@ impl Session {
         self.carry_out(arrived, decided, tables)
     }
 
+    /// COM_STMT_EXECUTE or COM_STMT_BULK_EXECUTE. `None`: it goes on, with its ids if it has calls.
+    pub(super) fn drawn_execution(&mut self, arriving: &mut Arrived) -> Option<Progress> {
+        let id = arriving.statement.filter(|id| self.relay.known.statements.draws(*id))?;
+        let tables = self.shared.tables.now();
+        let drawn = self.draw_execution(&tables, arriving, id);
+        if tables.is_retired() {
+            return Some(Progress::Needs(Need::Rules { retired: tables }));
+        }
+        if let Err(unsent) = drawn {
+            return Some(self.carry_out(*arriving, Err(unsent), tables));
+        }
+        // An INSERT that is kept is looked at for its own ids next.
+        if self.relay.known.statements.get(id).is_some() {
+            return None;
+        }
+        let effects = self.relay.known.statements.effects(id);
+        if effects.as_ref().is_some_and(|effects| effects.hidden_insert.is_some()) {
+            return None;
+        }
+        self.relay.translate_id();
+        Some(self.pass(*arriving, true, effects.map_or(Note::Nothing, Note::effects)))
+    }
+
     /// COM_STMT_EXECUTE or COM_STMT_BULK_EXECUTE of an INSERT that is kept.
     pub(super) fn execute(&mut self, arrived: Arrived) -> Progress {
         let tables = self.shared.tables.now();
@@ -48,21 +70,8 @@ impl Session {
         self.carry_out(arrived, decided, tables)
     }
 
-    /// Asks what is to become of the command at the front of the client's window.
-    pub(super) fn decide<T>(
-        &mut self,
-        tables: &Arc<Tables>,
-        arrived: Arrived,
-        decide: impl FnOnce(&mut Known, Basis<'_>, &[u8]) -> T,
-    ) -> T {
-        let Session { relay: Relay { known, up, outstanding, .. }, shared, .. } = self;
-        let (command, statement) = (arrived.command, arrived.statement);
-        let by = Basis { tables, shared, command, statement, is_first: outstanding.is_empty() };
-        decide(known, by, &payload_of(up.window(), arrived.window_bytes))
-    }
-
     /// Sends or answers a command, or says what is left to do for it.
-    pub(super) fn carry_out(
+    fn carry_out(
         &mut self,
         arrived: Arrived,
         decided: Result<Verdict, Unsent>,

@@ -1,107 +1,21 @@
 //! What a command needs, found out one after the other; after each the command is decided again.
 
-use std::borrow::Cow;
 use std::time::Instant;
 
-use crate::mysql::attributes::text_at;
 use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
-use crate::mysql::packet::{HEADER_BYTES, Header, Whole, payload_of, whole_payload};
 use crate::mysql::response::PrepareOk;
 use crate::proxy::decide::verdict::{refused, state_unknown};
-use crate::proxy::decide::{Basis, text};
 use crate::proxy::known::need::{Need, Right};
 use crate::proxy::known::temporary::{answer, question};
 use crate::proxy::relay::own::Question;
-use crate::proxy::relay::{Arrived, Relay, Violation};
-use crate::proxy::serve::progress::Progress;
-use crate::proxy::serve::session::{Going, Over, Session, Stop};
+use crate::proxy::relay::{Relay, Violation};
+use crate::proxy::serve::session::{Over, Session, Stop};
 use crate::sessions::Count;
 use crate::sql::name::quoted;
 use crate::table_name::TableName;
 
 impl Session {
-    /// Goes on with a command that could not be decided at once.
-    pub(in crate::proxy) async fn step_by_step(
-        &mut self,
-        mut arrived: Arrived,
-        mut progress: Progress,
-    ) -> Going<()> {
-        if let Some(came) = &mut self.relay.came {
-            came.has_waited = true;
-        }
-        loop {
-            progress = match progress {
-                Progress::Done => {
-                    self.relay.came = None;
-                    return Ok(());
-                }
-                Progress::Stage(task) => self.stage(arrived, *task).await?,
-                Progress::ShowWarnings => self.show_warnings(arrived).await?,
-                Progress::Show(shown) => self.show(arrived, shown).await?,
-                Progress::Natively(why) => self.execute_natively(arrived, why).await?,
-                Progress::Later(later) => self.send_later(arrived, *later).await?,
-                Progress::Needs(need) => match self.supply(arrived.command, need).await {
-                    Ok(()) => self.at_once(&mut arrived),
-                    Err(Stop::Over(over)) => return Err(over),
-                    Err(Stop::Refused(refusal)) => {
-                        self.refuse(arrived, &refusal);
-                        self.decided()
-                    }
-                    Err(Stop::Failed(error)) => {
-                        self.fail(arrived, &error);
-                        self.decided()
-                    }
-                },
-            };
-        }
-    }
-
-    /// A statement longer than `limits.statement_bytes`: its beginning tells whether a rule
-    /// concerns it.
-    pub(in crate::proxy) async fn too_long(&mut self, command: Command) -> Going<()> {
-        loop {
-            let Some(header) = Header::parse(self.relay.up.window()) else { return Ok(()) };
-            let need = match self.relay.state_first(command, header) {
-                Some(need) => need,
-                None => match self.decide_too_long(command, header) {
-                    Err(need) => need,
-                    Ok(true) => {
-                        self.relay.pass_too_long(command, header);
-                        break;
-                    }
-                    Ok(false) => {
-                        self.relay.refuse_too_long(command, header);
-                        break;
-                    }
-                },
-            };
-            match self.supply(command, need).await {
-                Ok(()) => {}
-                Err(Stop::Over(over)) => return Err(over),
-                Err(_) => {
-                    self.relay.refuse_too_long(command, header);
-                    break;
-                }
-            }
-        }
-        self.decided();
-        Ok(())
-    }
-
-    /// Whether a statement whose beginning is at the front of the client's window passes.
-    fn decide_too_long(&mut self, command: Command, header: Header) -> Result<bool, Need> {
-        let tables = self.shared.tables.now();
-        let Session { relay: Relay { known, up, outstanding, .. }, shared, .. } = self;
-        let is_first = outstanding.is_empty();
-        let by = Basis { tables: &tables, shared, command, statement: None, is_first };
-        let window = up.window();
-        let payload = window.get(HEADER_BYTES..header.packet_bytes().min(window.len())).unwrap_or_default();
-        let has_attributes = command == Command::Query && known.has_attributes();
-        let text = text_at(payload, has_attributes).ok().and_then(|at| payload.get(at..)).unwrap_or_default();
-        text::too_long(known, by, text)
-    }
-
     /// Finds out what is needed. The client's lane is clear then.
     pub(in crate::proxy) async fn supply(&mut self, command: Command, need: Need) -> Result<(), Stop> {
         let supplied = self.find_out(command, need).await;
@@ -148,8 +62,7 @@ impl Session {
                     Right::Update => format!(" ON DUPLICATE KEY UPDATE {column}=LAST_INSERT_ID({column})"),
                 };
                 let sql = format!("INSERT INTO {schema}.{name} ({column}) VALUES (NULL){update}");
-                let state = self.relay.known.session.state();
-                match state.and_then(|state| state.dialect.charset.written(&sql)).map(Cow::into_owned) {
+                match self.relay.known.session.written(&sql) {
                     Some(sql) => {
                         let answered = self.ask(Question::Prepare(&sql)).await?;
                         self.relay.known.rights.answered(right, &target, answered);
@@ -222,7 +135,7 @@ impl Session {
             .into())
         };
         let sql = question(name);
-        let Some(sql) = state.dialect.charset.written(&sql).map(Cow::into_owned) else {
+        let Some(sql) = state.written(&sql) else {
             return cannot_ask("about this name in the client's character set; connect with utf8mb4");
         };
         if self.reads_counts(command) {
@@ -240,20 +153,5 @@ impl Session {
             }
         }
         Ok(())
-    }
-
-    /// True if the client's present text, or what it executes, reads what the statement before it has left.
-    pub(super) fn reads_counts(&self, command: Command) -> bool {
-        if !matches!(command, Command::Query | Command::StmtPrepare) {
-            return false;
-        }
-        let window = self.relay.up.window();
-        let Whole::Is { window_bytes, .. } = whole_payload(window) else { return false };
-        let payload = payload_of(window, window_bytes);
-        let has_attributes = command == Command::Query && self.relay.known.has_attributes();
-        let text = text_at(&payload, has_attributes).ok().and_then(|at| payload.get(at..));
-        let session = &self.relay.known.session;
-        let back = session.sql_prepared.looks_back(text.unwrap_or_default(), session.dialect());
-        !back.may_read_insert_id()
     }
 }

@@ -1,9 +1,8 @@
 //! SHOW WARNINGS after what went by way of a stage.
 
-use super::Job;
 use super::told::STAGE;
 use crate::proxy::decide::staged::lost;
-use crate::proxy::known::answered::{Table, text_of};
+use crate::proxy::known::answered::Table;
 use crate::proxy::known::warned::Warned;
 use crate::proxy::relay::Arrived;
 use crate::proxy::relay::own::Question;
@@ -21,14 +20,6 @@ impl Session {
         Ok(self.ask_table().await?.map(|filling| Warned::new(filling, STAGE, table)))
     }
 
-    /// Of how many zero dates in the stage the server will warn again.
-    pub(super) async fn zero_dates(&mut self, job: &Job<'_>) -> Result<u16, Stop> {
-        let Some(sql) = job.stage.zero_dates() else { return Ok(0) };
-        let counted = self.ask_as_then(job, Question::Query(&sql)).await?.ok().and_then(|answer| answer.row);
-        let counted = counted.as_deref().and_then(text_of).and_then(|count| count.parse::<u64>().ok());
-        Ok(counted.map_or(0, |count| u16::try_from(count).unwrap_or(u16::MAX)))
-    }
-
     async fn ask_table(&mut self) -> Going<Option<Table>> {
         let answered = self.ask(Question::Table(SHOW)).await?;
         Ok(answered.ok().and_then(|answer| answer.table))
@@ -44,7 +35,8 @@ impl Session {
             Err(Stop::Refused(refusal)) => self.relay.answer(&refusal, arrived.packets),
             Err(Stop::Failed(error)) => self.relay.answer_with(&error, arrived.packets),
         }
-        Ok(self.decided())
+        self.relay.known.forget_supplied();
+        Ok(Progress::Done)
     }
 
     async fn shown_warnings(&mut self, text: &[u8]) -> Result<Vec<Vec<u8>>, Stop> {
