@@ -2,11 +2,12 @@
 //! the name in a statement. `in_force` has the version that counts, `change` makes the next one.
 
 use std::num::NonZeroU64;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 
 use self::generators::Generators;
 use self::looks::Moves;
@@ -44,11 +45,11 @@ mod refresh;
 pub mod shadow;
 mod successor;
 mod survey;
+mod take;
 mod taken;
 pub mod view_targets;
 pub mod views;
 
-pub use in_force::InForce;
 pub(crate) use lookup::DrawnFrom;
 pub use lookup::{Covered, SHAPE_AGE_MAX};
 pub(crate) use mentions::{is_concerning, may_change_calls};
@@ -160,6 +161,21 @@ pub struct Tables {
     retired: AtomicBool,
 }
 
+/// What all sessions share. A statement takes one version of it, by `InForce::now`, and keeps to
+/// that.
+pub struct InForce {
+    now: ArcSwap<Tables>,
+    /// The store was not there when the rules were read: none of their generators is open.
+    is_waiting: AtomicBool,
+    /// Calls may draw ids under the version that counts: asked for each statement.
+    draws: AtomicBool,
+    backend: Backend,
+    /// One change at a time.
+    changing: tokio::sync::Mutex<()>,
+    /// Versions that gave way, while a statement that is under way holds them.
+    past: Mutex<Vec<Weak<Tables>>>,
+}
+
 /// What all versions share.
 #[derive(Clone)]
 struct Backend {
@@ -231,6 +247,11 @@ impl Tables {
     /// backend does not tell apart makes no second lock and no second binding.
     fn bound_name(&self, rule: &Rule, table: &str) -> String {
         self.folded(&rule.schema, table).to_string()
+    }
+
+    /// The same of the generators that calls draw from.
+    fn drawn_names(&self) -> impl Iterator<Item = String> {
+        self.drawn.all().map(|target| self.bound_name(&target.rule, &target.table))
     }
 
     async fn lock(&self, rule: &Rule, table: &str) -> Result<(), TableError> {
@@ -363,6 +384,78 @@ impl Tables {
     fn spacing(&self, rule: &Rule) -> Spacing {
         let one_by_one = Spacing::by(NonZeroU64::MIN);
         self.rules.generator_of(rule).map_or(one_by_one, |spec| spec.kind.spacing())
+    }
+
+    pub(crate) fn retire(&self) {
+        self.retired.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether what was planned under this version, and not sent, must be planned under the next.
+    pub(crate) fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::SeqCst)
+    }
+}
+
+impl InForce {
+    pub(crate) fn now(&self) -> Arc<Tables> {
+        self.now.load_full()
+    }
+
+    /// The version that comes after `retired`. `None`: it takes longer than `deadline`.
+    pub(crate) async fn after(&self, retired: &Arc<Tables>, deadline: Duration) -> Option<Arc<Tables>> {
+        let _changed = tokio::time::timeout(deadline, self.backend.fetching.lock()).await.ok()?;
+        Some(self.now()).filter(|now| !Arc::ptr_eq(now, retired))
+    }
+
+    fn replace(&self, old: &Arc<Tables>, next: Tables) {
+        self.draws.store(next.has_draws(), Ordering::Relaxed);
+        self.now.store(Arc::new(next));
+        self.past.lock().push(Arc::downgrade(old));
+    }
+
+    async fn guarded_again(&self) {
+        if let Some(locks) = &self.backend.locks {
+            locks.bound_again().await;
+        }
+    }
+
+    pub(crate) fn schema(&self) -> Option<&Schema> {
+        self.backend.schema.as_ref()
+    }
+
+    pub(crate) fn name_case(&self) -> NameCase {
+        self.backend.case
+    }
+
+    /// How much DDL sessions have sent.
+    pub fn ddl_seen(&self) -> u64 {
+        self.backend.ddl.seen()
+    }
+
+    /// DDL was seen: every shape is read again when it is needed.
+    pub(crate) fn forget_shapes(&self) {
+        if self.backend.schema.is_some() {
+            self.backend.ddl.saw();
+        }
+    }
+
+    /// The store was not there when this process started, and is not yet: no generator is open.
+    pub fn is_waiting(&self) -> bool {
+        self.is_waiting.load(Ordering::Acquire)
+    }
+
+    /// What is taken of each generator of this process's.
+    pub fn taken(&self) -> &Taken {
+        &self.backend.taken
+    }
+
+    pub fn rules(&self) -> Arc<RuleSet> {
+        self.now().rules.clone()
+    }
+
+    /// Whether another process issues ids in this one's stead.
+    pub fn has_yielded(&self) -> bool {
+        self.now().backend.successor.is_some()
     }
 }
 

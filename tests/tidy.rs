@@ -225,19 +225,23 @@ fn imports_of(module: &str, code: &str) -> Vec<String> {
     found
 }
 
-/// Which modules of `src` each imports, its tests left out. A module that a path leads into is the longest one that the path
-/// names.
-fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
-    let files = rust_files("src");
+/// The modules of `src` and their code, without tests.
+fn modules() -> BTreeMap<String, String> {
     let is_test = |module: &str| module.split("::").any(|part| part == "tests" || part.ends_with("_tests"));
-    let modules: BTreeMap<_, _> = files
-        .iter()
-        .filter_map(|(file, text)| Some((module_of(file)?, code(text))))
-        .filter(|(module, _)| !is_test(module))
-        .collect();
+    let body = |text: &str| {
+        let code = code(text);
+        code.split_once("\nmod tests {").map_or(code.clone(), |(body, _)| body.to_owned())
+    };
+    let files = rust_files("src");
+    let modules = files.iter().filter_map(|(file, text)| Some((module_of(file)?, body(text))));
+    modules.filter(|(module, _)| !is_test(module)).collect()
+}
+
+/// Which modules of `src` each uses, by its imports and by the methods that it calls on `self`. A module that a path leads into is the
+/// longest one that the path names.
+fn dependencies(modules: &BTreeMap<String, String>) -> BTreeMap<String, BTreeSet<String>> {
     let found = |module: &str, text: &str| {
-        let body = text.split_once("\nmod tests {").map_or(text, |(body, _)| body);
-        let paths = imports_of(module, body).into_iter();
+        let paths = imports_of(module, text).into_iter();
         paths
             .filter_map(|path| {
                 let parts: Vec<_> = path.split("::").collect();
@@ -247,7 +251,106 @@ fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
             .filter(|path| path != module)
             .collect()
     };
-    modules.iter().map(|(module, text)| (module.clone(), found(module, text))).collect()
+    let mut all: BTreeMap<String, BTreeSet<String>> =
+        modules.iter().map(|(module, text)| (module.clone(), found(module, text))).collect();
+    for (from, to) in calls(modules) {
+        all.entry(from).or_default().insert(to);
+    }
+    all
+}
+
+/// The inherent implementations of a text: the type's name, and what stands in the braces.
+fn impls(text: &str) -> Vec<(&str, &str)> {
+    let blocks = text.split("\nimpl").skip(1).filter_map(|block| block.split_once(" {\n"));
+    let named = blocks.filter(|(head, _)| !head.contains(" for ")).filter_map(|(head, body)| {
+        let of = if head.starts_with('<') { head.split_once("> ")?.1 } else { head.trim_start() };
+        let end = of.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(of.len());
+        Some((&of[..end], body.split("\n}").next()?))
+    });
+    named.collect()
+}
+
+/// Who calls whom by `self.method(..)`, where a type is implemented in several modules.
+fn calls(modules: &BTreeMap<String, String>) -> Vec<(String, String)> {
+    let mut of_types: BTreeMap<(String, &str), Vec<(&str, &str)>> = BTreeMap::new();
+    for (module, text) in modules {
+        for (of, body) in impls(text) {
+            of_types.entry((home(modules, module, of), of)).or_default().push((module, body));
+        }
+    }
+    let mut found = Vec::new();
+    for blocks in of_types.values() {
+        for (from, body) in blocks {
+            let called: BTreeSet<&str> = body
+                .split("self.")
+                .skip(1)
+                .filter_map(|rest| rest.split_once('('))
+                .map(|(name, _)| name)
+                .collect();
+            for (to, other) in blocks.iter().filter(|(to, _)| to != from) {
+                let has = |name: &&str| other.contains(&format!("fn {name}("));
+                let is_own = |name: &&str| {
+                    blocks.iter().any(|(at, body)| at == from && body.contains(&format!("fn {name}(")))
+                };
+                if called.iter().any(|name| has(name) && !is_own(name)) {
+                    found.push(((*from).to_owned(), (*to).to_owned()));
+                }
+            }
+        }
+    }
+    found
+}
+
+/// The module that defines a type which `module` names: the one nearest to it.
+fn home(modules: &BTreeMap<String, String>, module: &str, of: &str) -> String {
+    let defines = |text: &str| {
+        ["struct", "enum", "union"].iter().any(|kind| {
+            let mut lines = text.lines().filter(|line| !line.starts_with(' '));
+            lines.any(|line| {
+                line.split_once(&format!("{kind} {of}"))
+                    .is_some_and(|(_, rest)| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_'))
+            })
+        })
+    };
+    let shared = |other: &str| module.split("::").zip(other.split("::")).take_while(|(a, b)| a == b).count();
+    let homes = modules.iter().filter(|(_, text)| defines(text)).map(|(home, _)| home);
+    homes.max_by_key(|home| (shared(home), home.as_str() == module)).cloned().unwrap_or_default()
+}
+
+/// Of the proxy its rooms, of all else the whole: a type's methods stand together there.
+fn room(module: &str) -> String {
+    let parts: Vec<_> = module.split("::").collect();
+    parts[..parts.len().min(if parts[0] == "proxy" { 2 } else { 1 })].join("::")
+}
+
+#[test]
+fn the_methods_of_a_type_stand_in_its_room() {
+    let modules = modules();
+    let mut bad = Vec::new();
+    for (module, text) in &modules {
+        for (of, _) in impls(text) {
+            let home = home(&modules, module, of);
+            if room(&home) != room(module) {
+                bad.push(format!("{module} implements {of}, which is of {home}"));
+            }
+        }
+    }
+    assert!(bad.is_empty(), "{}", bad.join("\n"));
+}
+
+#[test]
+fn methods_and_those_who_call_them_are_found() {
+    let modules: BTreeMap<_, _> = [
+        ("a::b", "struct Big<'a> {}\n\nimpl<'a> Big<'a> {\n    fn one(&self) {\n        self.two()\n    }\n}\n"),
+        ("a::c", "use crate::a::b::Big;\n\nimpl Big<'_> {\n    fn two(&self) {\n        self.three.one()\n    }\n}\n"),
+        ("a::d", "struct Bigger;\nstruct Big;\n\nimpl Big {\n    fn three(&self) {\n        self.two()\n    }\n}\n\nimpl Clone for Big {\n}\n"),
+    ]
+    .into_iter()
+    .map(|(module, text)| (module.to_owned(), text.to_owned()))
+    .collect();
+    let found: Vec<_> = modules.values().flat_map(|text| impls(text)).map(|(of, _)| of).collect();
+    assert_eq!(found, ["Big", "Big", "Big"]);
+    assert_eq!(["a::c", "a::d"].map(|module| home(&modules, module, "Big")), ["a::d", "a::d"]);
 }
 
 /// What the module imports against the table.
@@ -323,7 +426,7 @@ fn circles(dependencies: &BTreeMap<String, BTreeSet<String>>) -> BTreeSet<String
 
 #[test]
 fn no_files_of_a_folder_import_each_other_in_a_circle() {
-    let found = circles(&dependencies());
+    let found = circles(&dependencies(&modules()));
     assert!(found.is_empty(), "these lead back to themselves: {found:?}");
 }
 

@@ -177,6 +177,14 @@ pub(super) enum Event {
     Violation(Violation),
 }
 
+/// What becomes of a control packet.
+pub(super) enum Fate {
+    Pass,
+    Drop,
+    /// Another payload goes in its place.
+    Replace(Vec<u8>),
+}
+
 /// A command of the client's whose payload lies whole at the start of its window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Arrived {
@@ -488,6 +496,16 @@ impl Relay {
     pub(super) fn pass_packet(&mut self, header: Header) -> Step {
         self.up_state = UpState::Passing { left: header.packet_bytes(), continues: header.continues() };
         Step::Moved
+    }
+
+    /// The backend has asked for a file, in a packet of this number: the client's packets up to an
+    /// empty one are its content.
+    pub(super) fn expect_file(&mut self, packet_nr: u8) -> Result<(), Violation> {
+        if self.up_state != UpState::Boundary {
+            return Err(Violation::FileOutOfTurn);
+        }
+        self.up_state = UpState::Asked { packet_nr };
+        Ok(())
     }
 }
 

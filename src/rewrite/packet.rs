@@ -20,6 +20,7 @@ use self::hiding::Hidden;
 use super::insert::{Context, Stop, at_byte};
 use crate::rewrite::plan::edit::Edit;
 use crate::rewrite::plan::effects::Effects;
+use crate::rewrite::plan::prepared_names::Database;
 use crate::rewrite::plan::refusal::Refusal;
 use crate::rewrite::plan::target::Target;
 use crate::rewrite::plan::{InsertPlan, Lookup, Need, Plan, PlanContext, Planned, Protocol, Unreadable};
@@ -485,5 +486,13 @@ impl Walk<'_> {
             return Ok(false);
         }
         lexer.skip_statement().or_else(|odd| self.doubt(start, odd))
+    }
+
+    fn database(&self) -> Database {
+        match &self.schema {
+            _ if !self.schema_is_known || self.effects.opaque => Database::Unknown,
+            Some(schema) => Database::Is(schema.clone().into_owned()),
+            None => Database::None,
+        }
     }
 }

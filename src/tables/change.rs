@@ -21,16 +21,12 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 use crate::ids::bindings::{Standing, Wanted, bind_plain};
-use crate::ids::sequence::{Seed, SequenceSpec};
-use crate::ids::timestamp::Timestamp;
-use crate::ids::timestamp::spec::TimestampSpec;
-use crate::ids::{BIGINT_MAX, Generator, ID_MAX, Sequence};
+use crate::ids::sequence::Seed;
+use crate::ids::{BIGINT_MAX, Generator};
 use crate::rules::RuleSet;
-use crate::rules::model::{GeneratorKind, GeneratorName, GeneratorSpec, Rule};
+use crate::rules::model::{GeneratorKind, GeneratorName, Rule};
 use crate::sql::name::same_column;
 use crate::store::CREATED_AT_ONCE_MAX;
 use crate::tables::lookup::{Entry, Known};
@@ -53,20 +49,6 @@ impl Tables {
         Ok(next.tables)
     }
 
-    pub(super) async fn open_sequence(
-        &self,
-        spec: &GeneratorSpec,
-        sequence: &SequenceSpec,
-        max: u64,
-    ) -> Result<Generator, TableError> {
-        let Backend { store, owner, .. } = &self.backend;
-        let (name, sequence) = (spec.name.to_string(), SequenceSpec::clone(sequence));
-        match Sequence::open(store.clone(), &name, owner, sequence, 0, max).await {
-            Ok(sequence) => Ok(Generator::Sequence(sequence)),
-            Err(error) => Err(TableError::Open { origin: spec.origin.clone(), error }),
-        }
-    }
-
     /// Before the tables are looked at: which of their ids count depends on the node.
     async fn open_timestamps(&self, old: Option<&Tables>) -> Result<(), TableError> {
         for spec in self.rules.clone().acting_generators() {
@@ -75,62 +57,6 @@ impl Tables {
             self.generators.add(&spec.name, &generator, None);
         }
         Ok(())
-    }
-
-    /// `old`: what it has open is kept, where its rule is the same.
-    pub(super) async fn timestamp(
-        &self,
-        spec: &GeneratorSpec,
-        timestamp: &TimestampSpec,
-        old: Option<&Tables>,
-    ) -> Result<Generator, TableError> {
-        let kept = old.and_then(|old| old.generators.get(&spec.name)).filter(
-            |open| matches!(open, Generator::Timestamp(open) if open.spec() == timestamp && !open.is_lost()),
-        );
-        match kept {
-            Some(kept) => Ok(kept),
-            None => self.open_timestamp(spec, timestamp).await,
-        }
-    }
-
-    pub(super) async fn open_timestamp(
-        &self,
-        spec: &GeneratorSpec,
-        timestamp: &TimestampSpec,
-    ) -> Result<Generator, TableError> {
-        let Backend { store, owner, clock, .. } = &self.backend;
-        let (name, timestamp) = (spec.name.to_string(), timestamp.clone());
-        match Timestamp::open(store.clone(), &name, owner, timestamp, 0, clock.clone()).await {
-            Ok(timestamp) => {
-                if self.backend.schema.is_some() && !self.backend.trusts_clock {
-                    timestamp.hold();
-                    self.compare_clock(&timestamp).await;
-                }
-                Ok(Generator::Timestamp(timestamp))
-            }
-            Err(error) => Err(TableError::Open { origin: spec.origin.clone(), error }),
-        }
-    }
-
-    /// Lets a generator go that waits for its clock, where the backend's says the same.
-    async fn compare_clock(&self, timestamp: &Timestamp) {
-        let Some(schema) = &self.backend.schema else { return };
-        let asked = Instant::now();
-        match schema.clock().await {
-            Ok(moment) => drop(timestamp.compare_clock(moment, asked.elapsed())),
-            Err(error) => tracing::debug!(%error, "Rowstamp cannot read the backend's clock"),
-        }
-    }
-
-    /// See [`InForce::compare_clocks`](crate::tables::InForce::compare_clocks).
-    pub(super) async fn compare_clocks(&self) {
-        for (_, generator) in self.generators.all() {
-            if let Generator::Timestamp(timestamp) = &generator
-                && timestamp.is_held()
-            {
-                self.compare_clock(timestamp).await;
-            }
-        }
     }
 
     pub(super) fn seed(&self, rule: &Rule) -> Seed {
@@ -240,15 +166,6 @@ impl Tables {
         tables.known.store(known.into());
         tables
     }
-
-    pub(crate) fn retire(&self) {
-        self.retired.store(true, Ordering::SeqCst);
-    }
-
-    /// Whether what was planned under this version, and not sent, must be planned under the next.
-    pub(crate) fn is_retired(&self) -> bool {
-        self.retired.load(Ordering::SeqCst)
-    }
 }
 
 impl Next {
@@ -263,7 +180,9 @@ impl Next {
         tables.open_timestamps(old).await?;
         tables.read_views().await?;
         tables.read_shadows().await;
-        let live = tables.survey(old).await?;
+        let mut live = tables.survey(old).await?;
+        tables.make_timestamps(&live, old).await?;
+        tables.read_highest(&mut live).await?;
         // Before their tables are bound: a table that moves away meanwhile takes them along
         // (`ids/fence/moves`).
         let narrowest = narrowest(&live);
@@ -304,7 +223,7 @@ impl Next {
             table: table.to_owned(),
             rule,
             shape,
-            read_at: Instant::now(),
+            read_at: std::time::Instant::now(),
             ddl: 0,
             binding: Binding::New { highest },
         });
@@ -355,19 +274,6 @@ impl Leaving {
     }
 }
 
-/// What `old` has open, where its rule and its columns' widths are the same.
-pub(super) fn kept_sequence(
-    spec: &GeneratorSpec,
-    sequence: &SequenceSpec,
-    max: u64,
-    old: Option<&Tables>,
-) -> Option<Generator> {
-    old.and_then(|old| old.generators.get(&spec.name)).filter(|open| {
-        matches!(open, Generator::Sequence(open)
-            if open.spec() == sequence && open.max() == sequence.last_id(max) && !open.is_lost())
-    })
-}
-
 /// The last id that all columns of each generator hold, as far as its tables are there.
 fn narrowest(live: &[Live]) -> HashMap<&GeneratorName, u64> {
     let mut narrowest = HashMap::new();
@@ -379,14 +285,4 @@ fn narrowest(live: &[Live]) -> HashMap<&GeneratorName, u64> {
         }
     }
     narrowest
-}
-
-pub(super) fn max_of(
-    spec: &GeneratorSpec,
-    sequence: &SequenceSpec,
-    narrowest: &HashMap<&GeneratorName, u64>,
-) -> u64 {
-    // Calls give a BIGINT. Of a table that is made later, each statement sees how much its column holds.
-    let without_tables = if spec.sql { BIGINT_MAX } else { ID_MAX };
-    sequence.last_id(narrowest.get(&spec.name).copied().unwrap_or(without_tables))
 }

@@ -4,16 +4,19 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::time::Instant;
 
 use arc_swap::ArcSwap;
 
-use super::change::{kept_sequence, max_of};
-use super::survey::{Binding, Live};
-use super::{InForce, MadeTwice, TableError, Tables};
 use crate::ids::fence::create_sequences;
-use crate::ids::{BIGINT_MAX, Generator};
+use crate::ids::sequence::SequenceSpec;
+use crate::ids::timestamp::Timestamp;
+use crate::ids::timestamp::spec::TimestampSpec;
+use crate::ids::{BIGINT_MAX, Generator, ID_MAX, Sequence};
 use crate::rewrite::plan::target::Target;
 use crate::rules::model::{ColumnShape, GeneratorKind, GeneratorName, GeneratorSpec};
+use crate::tables::survey::{Binding, Live};
+use crate::tables::{Backend, InForce, MadeTwice, TableError, Tables};
 
 /// By name.
 #[derive(Default)]
@@ -203,6 +206,76 @@ impl Tables {
         self.generators.add_all(open);
         Ok(())
     }
+
+    pub(super) async fn open_sequence(
+        &self,
+        spec: &GeneratorSpec,
+        sequence: &SequenceSpec,
+        max: u64,
+    ) -> Result<Generator, TableError> {
+        let Backend { store, owner, .. } = &self.backend;
+        let (name, sequence) = (spec.name.to_string(), SequenceSpec::clone(sequence));
+        match Sequence::open(store.clone(), &name, owner, sequence, 0, max).await {
+            Ok(sequence) => Ok(Generator::Sequence(sequence)),
+            Err(error) => Err(TableError::Open { origin: spec.origin.clone(), error }),
+        }
+    }
+
+    /// `old`: what it has open is kept, where its rule is the same.
+    pub(super) async fn timestamp(
+        &self,
+        spec: &GeneratorSpec,
+        timestamp: &TimestampSpec,
+        old: Option<&Tables>,
+    ) -> Result<Generator, TableError> {
+        let kept = old.and_then(|old| old.generators.get(&spec.name)).filter(
+            |open| matches!(open, Generator::Timestamp(open) if open.spec() == timestamp && !open.is_lost()),
+        );
+        match kept {
+            Some(kept) => Ok(kept),
+            None => self.open_timestamp(spec, timestamp).await,
+        }
+    }
+
+    pub(super) async fn open_timestamp(
+        &self,
+        spec: &GeneratorSpec,
+        timestamp: &TimestampSpec,
+    ) -> Result<Generator, TableError> {
+        let Backend { store, owner, clock, .. } = &self.backend;
+        let (name, timestamp) = (spec.name.to_string(), timestamp.clone());
+        match Timestamp::open(store.clone(), &name, owner, timestamp, 0, clock.clone()).await {
+            Ok(timestamp) => {
+                if self.backend.schema.is_some() && !self.backend.trusts_clock {
+                    timestamp.hold();
+                    self.compare_clock(&timestamp).await;
+                }
+                Ok(Generator::Timestamp(timestamp))
+            }
+            Err(error) => Err(TableError::Open { origin: spec.origin.clone(), error }),
+        }
+    }
+
+    /// Lets a generator go that waits for its clock, where the backend's says the same.
+    async fn compare_clock(&self, timestamp: &Timestamp) {
+        let Some(schema) = &self.backend.schema else { return };
+        let asked = Instant::now();
+        match schema.clock().await {
+            Ok(moment) => drop(timestamp.compare_clock(moment, asked.elapsed())),
+            Err(error) => tracing::debug!(%error, "Rowstamp cannot read the backend's clock"),
+        }
+    }
+
+    /// See [`InForce::compare_clocks`](crate::tables::InForce::compare_clocks).
+    pub(super) async fn compare_clocks(&self) {
+        for (_, generator) in self.generators.all() {
+            if let Generator::Timestamp(timestamp) = &generator
+                && timestamp.is_held()
+            {
+                self.compare_clock(timestamp).await;
+            }
+        }
+    }
 }
 
 impl Opening {
@@ -224,6 +297,25 @@ impl Opening {
         };
         start.max(self.floor.min(crate::ids::ID_MAX) + 1)
     }
+}
+
+/// What `old` has open, where its rule and its columns' widths are the same.
+fn kept_sequence(
+    spec: &GeneratorSpec,
+    sequence: &SequenceSpec,
+    max: u64,
+    old: Option<&Tables>,
+) -> Option<Generator> {
+    old.and_then(|old| old.generators.get(&spec.name)).filter(|open| {
+        matches!(open, Generator::Sequence(open)
+            if open.spec() == sequence && open.max() == sequence.last_id(max) && !open.is_lost())
+    })
+}
+
+fn max_of(spec: &GeneratorSpec, sequence: &SequenceSpec, narrowest: &HashMap<&GeneratorName, u64>) -> u64 {
+    // Calls give a BIGINT. Of a table that is made later, each statement sees how much its column holds.
+    let without_tables = if spec.sql { BIGINT_MAX } else { ID_MAX };
+    sequence.last_id(narrowest.get(&spec.name).copied().unwrap_or(without_tables))
 }
 
 /// What is to be made for these tables, by name.

@@ -2,8 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
@@ -19,22 +18,7 @@ use crate::table_name::NameCase;
 use crate::tables::change::Next;
 use crate::tables::locks::TableLocks;
 use crate::tables::lookup::Ddl;
-use crate::tables::{Backend, TableError, Tables, Taken};
-
-/// What all sessions share. A statement takes one version of it, by `InForce::now`, and keeps to
-/// that.
-pub struct InForce {
-    now: ArcSwap<Tables>,
-    /// The store was not there when the rules were read: none of their generators is open.
-    pub(super) is_waiting: AtomicBool,
-    /// Calls may draw ids under the version that counts: asked for each statement.
-    draws: AtomicBool,
-    pub(super) backend: Backend,
-    /// One change at a time.
-    pub(super) changing: tokio::sync::Mutex<()>,
-    /// Versions that gave way, while a statement that is under way holds them.
-    past: Mutex<Vec<Weak<Tables>>>,
-}
+use crate::tables::{Backend, InForce, TableError, Tables};
 
 /// Between two versions. However it ends, by an error or a panic or cut off, sessions get a version
 /// that is not retired.
@@ -103,17 +87,9 @@ impl InForce {
         })
     }
 
-    pub(crate) fn now(&self) -> Arc<Tables> {
-        self.now.load_full()
-    }
-
     /// Whether there are generators that calls draw from.
     pub(crate) fn has_draws(&self) -> bool {
         self.draws.load(Ordering::Relaxed)
-    }
-
-    pub fn rules(&self) -> Arc<RuleSet> {
-        self.now().rules.clone()
     }
 
     /// Makes `rules` active for every statement that comes from now on, or fails and leaves those
@@ -140,12 +116,6 @@ impl InForce {
     /// See [`TableLocks::lapses`].
     pub fn lapses(&self) -> Option<watch::Receiver<u64>> {
         self.backend.locks.as_ref().map(TableLocks::lapses)
-    }
-
-    pub(super) async fn guarded_again(&self) {
-        if let Some(locks) = &self.backend.locks {
-            locks.bound_again().await;
-        }
     }
 
     /// Under the lock of `changing`.
@@ -176,18 +146,6 @@ impl InForce {
             generator.close().await;
         }
         Ok(())
-    }
-
-    pub(super) fn replace(&self, old: &Arc<Tables>, next: Tables) {
-        self.draws.store(next.has_draws(), Ordering::Relaxed);
-        self.now.store(Arc::new(next));
-        self.past.lock().push(Arc::downgrade(old));
-    }
-
-    /// The version that comes after `retired`. `None`: it takes longer than `deadline`.
-    pub(crate) async fn after(&self, retired: &Arc<Tables>, deadline: Duration) -> Option<Arc<Tables>> {
-        let _changed = tokio::time::timeout(deadline, self.backend.fetching.lock()).await.ok()?;
-        Some(self.now()).filter(|now| !Arc::ptr_eq(now, retired))
     }
 
     /// [`Tables::refresh`] of the version that counts.
@@ -269,36 +227,6 @@ impl InForce {
 
     pub fn generators(&self) -> Vec<Generator> {
         self.now().generators.all().into_iter().map(|(_, generator)| generator).collect()
-    }
-
-    /// What is taken of each generator of this process's.
-    pub fn taken(&self) -> &Taken {
-        &self.backend.taken
-    }
-
-    /// The store was not there when this process started, and is not yet: no generator is open.
-    pub fn is_waiting(&self) -> bool {
-        self.is_waiting.load(Ordering::Acquire)
-    }
-
-    pub(crate) fn schema(&self) -> Option<&Schema> {
-        self.backend.schema.as_ref()
-    }
-
-    pub(crate) fn name_case(&self) -> NameCase {
-        self.backend.case
-    }
-
-    /// How much DDL sessions have sent.
-    pub fn ddl_seen(&self) -> u64 {
-        self.backend.ddl.seen()
-    }
-
-    /// DDL was seen: every shape is read again when it is needed.
-    pub(crate) fn forget_shapes(&self) {
-        if self.backend.schema.is_some() {
-            self.backend.ddl.saw();
-        }
     }
 }
 

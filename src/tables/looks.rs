@@ -8,9 +8,9 @@
 //! older than that, a REPLACE, or an INSERT with IGNORE or ON DUPLICATE KEY UPDATE, has the table looked at before it.
 
 mod failures;
+
 pub(in crate::tables) mod names;
 
-use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -23,8 +23,7 @@ pub(in crate::tables) use failures::unseen_within;
 use failures::{note_success, warn_of_failure};
 
 use super::{DDL_LOCK_SECONDS, DDL_READ_MAX, InForce, Look, TableError, Tables};
-use crate::ids::range::block::IdBlock;
-use crate::ids::{Generator, TakeError};
+use crate::ids::Generator;
 use crate::rewrite::plan::Lookup;
 use crate::rewrite::plan::target::{Target, Unseen};
 use crate::rules::model::{Collide, ColumnShape, Explicit};
@@ -410,26 +409,6 @@ impl Tables {
             note_overtaken(target, highest);
         }
         Ok(())
-    }
-
-    /// As [`Tables::take`], where the rule has the server number the rows if there are none: only the first that
-    /// finds none waits for them.
-    pub(crate) async fn take_or_none(
-        &self,
-        target: &Target,
-        n: NonZeroU64,
-        deadline: Duration,
-    ) -> Result<IdBlock, TakeError> {
-        if !target.may_go_without() {
-            return self.take(target, n, deadline).await;
-        }
-        let of = self.backend.taken.of(&target.rule.generator);
-        let deadline = if of.is_away() { Duration::ZERO } else { deadline };
-        let taken = self.take(target, n, deadline).await;
-        if taken.as_ref().is_err_and(TakeError::is_outage) && !self.is_retired() {
-            of.set_away(true);
-        }
-        taken
     }
 
     /// Has the table's generator continue above all that is in it: the highest id, and whether it came there without a generator. `None`: nobody can

@@ -81,4 +81,9 @@ impl Tables {
         let drawn = self.rules.drawn().map(|spec| spec.name.name.as_str());
         self.mentions.store(Mentions::new(names).and_draws(drawn).into());
     }
+
+    /// Views of such tables.
+    fn shadowed_views(&self) -> Vec<FoldedName<'static>> {
+        self.shadows.load().views.keys().cloned().collect()
+    }
 }

@@ -21,7 +21,7 @@ use crate::tables::{InForce, SHAPE_AGE_MAX, Tables};
 #[derive(Default)]
 pub(super) struct Shadows {
     tables: BTreeMap<FoldedName<'static>, Lookup>,
-    views: ViewTargets,
+    pub(super) views: ViewTargets,
     read_at: Option<Instant>,
     /// How often DDL had been seen before they were read.
     ddl: u64,
@@ -46,11 +46,6 @@ impl Tables {
         // A pattern that passes the table over.
         let is_none = matches!(self.shadows.load().tables.get(&name), Some(Lookup::NotRuled));
         (!is_none).then(|| TableName::new(name.schema(), name.table()))
-    }
-
-    /// Views of such tables.
-    pub(super) fn shadowed_views(&self) -> Vec<FoldedName<'static>> {
-        self.shadows.load().views.keys().cloned().collect()
     }
 
     /// As [`Tables::lookup`], with tables in shadow mode ruled as if they were on.

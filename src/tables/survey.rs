@@ -37,14 +37,12 @@ pub(super) enum Binding {
 }
 
 impl Tables {
-    /// Reads and locks what the rules name, and changes nothing else. `old`: what it has bound is
-    /// not asked for its ids.
+    /// Reads and locks what the rules name, and changes nothing else. Ids are looked at by
+    /// [`Tables::read_highest`]. `old`: what it has bound is not asked for its ids.
     pub(super) async fn survey(&self, old: Option<&Tables>) -> Result<Vec<Live>, TableError> {
         let Some(schema) = &self.backend.schema else { return Ok(Vec::new()) };
-        let mut live = self.read_all(schema, old).await?;
+        let live = self.read_all(schema, old).await?;
         self.lock_all(&live).await?;
-        self.make_timestamps(&live, old).await?;
-        self.read_highest(&mut live).await?;
         Ok(live)
     }
 
@@ -133,7 +131,7 @@ impl Tables {
 
     /// The ids that are in the tables that are to be bound, where their generators start above
     /// them.
-    async fn read_highest(&self, live: &mut [Live]) -> Result<(), TableError> {
+    pub(super) async fn read_highest(&self, live: &mut [Live]) -> Result<(), TableError> {
         let progress = &self.backend.progress;
         let is_new = |one: &&mut Live| matches!(one.binding, Binding::New { .. });
         let mut new: Vec<&mut Live> = live.iter_mut().filter(is_new).collect();

@@ -2,11 +2,11 @@
 
 use std::num::NonZeroU64;
 
+use super::client::{Session, Then};
 use super::cluster::{Node, key_slot};
 use super::command::{COMMANDS, Command, What};
 use super::reply::Version;
 use super::request::{Args, integer};
-use super::session::{Session, Then};
 use crate::doors::IdDesk;
 use crate::doors::desk::{Caller, Denied, Shape};
 use crate::doors::entry::End;

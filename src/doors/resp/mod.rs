@@ -7,6 +7,7 @@
 //! that 100 KB end the process, reads what has not come whole again from the start, does not look at the end of a string, and knows no
 //! inline commands.
 
+mod client;
 mod cluster;
 mod command;
 mod commands;

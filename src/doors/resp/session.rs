@@ -3,7 +3,6 @@
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
-use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Poll, ready};
@@ -12,17 +11,13 @@ use tokio::io::{AsyncWriteExt, ReadBuf};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::cluster::Node;
+use super::client::{Office, Session, Then};
 use super::command::{Command, What};
-use super::reply::{Replies, Version};
 use super::request::{Args, Limits, Parsed, parse};
 use crate::address::lobby::Place;
 use crate::address::socket::Stream;
-use crate::doors::Seat;
-use crate::doors::desk::{Caller, IdDesk};
-use crate::doors::entry::{ClientLimits, End, Guest, Protocol};
-use crate::users::Roster;
-use crate::users::throttle::Throttle;
+use crate::doors::desk::IdDesk;
+use crate::doors::entry::{End, Guest, Protocol};
 
 /// Answers are sent when there are so many bytes of them, and where no whole request is left.
 const ANSWERS_BYTES: usize = 64 * 1024;
@@ -56,60 +51,7 @@ impl Protocol for Redis {
     }
 }
 
-/// What all clients of the door share.
-pub(super) struct Office {
-    pub(super) desk: IdDesk,
-    pub(super) throttle: Arc<Throttle>,
-    /// `proxy.name`
-    pub(super) proxy: String,
-    pub(super) since: Instant,
-}
-
-/// One client.
-pub(super) struct Session {
-    pub(super) office: Arc<Office>,
-    pub(super) from: Option<IpAddr>,
-    pub(super) id: u64,
-    pub(super) node: Node,
-    pub(super) limits: ClientLimits,
-    /// `None`: it has not said who it is.
-    pub(super) caller: Option<Caller>,
-    /// Among the clients that have logged in, since it did so first.
-    pub(super) seat: Option<Seat>,
-    /// The users as they were when the client was looked at last.
-    roster: Arc<Roster>,
-    /// CLIENT SETNAME
-    pub(super) name: Vec<u8>,
-    pub(super) replies: Replies,
-    /// A request had to wait for its ids.
-    pub(super) has_waited: bool,
-}
-
-/// After a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Then {
-    Next,
-    End(End),
-}
-
 impl Session {
-    fn new(office: Arc<Office>, guest: &Guest<'_>) -> Session {
-        let roster = office.desk.users.roster();
-        Session {
-            from: guest.from,
-            id: guest.id,
-            node: Node::new(&office.proxy, guest.at, guest.is_tls),
-            limits: guest.limits,
-            caller: None,
-            seat: None,
-            roster,
-            name: Vec::new(),
-            replies: Replies::new(),
-            has_waited: false,
-            office,
-        }
-    }
-
     /// Serves the client to its end. `place`: among those who have not logged in.
     async fn serve(
         &mut self,
@@ -276,10 +218,6 @@ impl Session {
             Ok(written) => written.map(|()| true),
             Err(_) => Ok(false),
         }
-    }
-
-    pub(super) fn says(&mut self, version: Version) {
-        self.replies.version = version;
     }
 }
 

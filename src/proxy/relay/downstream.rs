@@ -14,16 +14,8 @@ use crate::proxy::known::note::Note;
 use crate::proxy::known::rights::with_remedy;
 use crate::proxy::relay::answers::ERR;
 use crate::proxy::relay::outstanding::{Forward, Numbers, Outstanding};
-use crate::proxy::relay::{DownState, Event, Relay, Step, Violation};
+use crate::proxy::relay::{DownState, Event, Fate, Relay, Step, Violation};
 use crate::sessions::Count;
-
-/// What becomes of a control packet.
-pub(in crate::proxy) enum Verdict {
-    Pass,
-    Drop,
-    /// Another payload goes in its place.
-    Replace(Vec<u8>),
-}
 
 /// Header, warnings, status.
 const EOF_BYTES: usize = 5;
@@ -138,7 +130,7 @@ impl Relay {
         let first = payload.first().copied();
         let read = self.read_control(header, control, payload);
         self.down = down;
-        let (mut verdict, progress, follower) = match read {
+        let (mut fate, progress, follower) = match read {
             Ok(read) => read,
             // The session may be asked before the client gets this answer.
             Err(Event::UpdatedId | Event::SmallestId(_) | Event::Collided) if !self.down.is_clear() => {
@@ -149,14 +141,14 @@ impl Relay {
         let more_follows = self.outstanding.forward().is_some_and(|entry| entry.more_follows);
         if more_follows {
             let window = self.down.window().get(HEADER_BYTES..whole).unwrap_or_default();
-            verdict = self.with_more_results(control, window, verdict);
+            fate = self.with_more_results(control, window, fate);
         }
-        if !matches!(verdict, Verdict::Pass) && !self.down.is_clear() {
+        if !matches!(fate, Fate::Pass) && !self.down.is_clear() {
             return Step::SendFirst;
         }
         let Some(entry) = self.outstanding.forward() else { return Step::Moved };
         entry.follower = follower;
-        if matches!(verdict, Verdict::Drop) {
+        if matches!(fate, Fate::Drop) {
             entry.numbers.drop_one();
             self.down.skip(whole);
             return self.progress(header, progress, first);
@@ -165,7 +157,7 @@ impl Relay {
         if more_follows {
             self.part_numbered(nr);
         }
-        if let Verdict::Replace(payload) = verdict {
+        if let Fate::Replace(payload) = fate {
             self.down.skip(whole);
             put_packets(self.down.out(), nr, &payload);
         } else {
@@ -180,7 +172,7 @@ impl Relay {
         header: Header,
         control: Control,
         payload: &[u8],
-    ) -> Result<(Verdict, Progress, Follower), Event> {
+    ) -> Result<(Fate, Progress, Follower), Event> {
         let Some(entry) = self.outstanding.forward() else {
             return Err(Event::Violation(Violation::Unasked));
         };
@@ -193,8 +185,8 @@ impl Relay {
         if control == Control::Eof && ends && !drops_eof {
             self.end_of_returned_rows()?;
         }
-        let verdict = if drops_eof { Verdict::Drop } else { self.decide(control, payload)? };
-        Ok((verdict, progress, follower))
+        let fate = if drops_eof { Fate::Drop } else { self.decide(control, payload)? };
+        Ok((fate, progress, follower))
     }
 
     fn progress(&mut self, header: Header, progress: Progress, first: Option<u8>) -> Step {
@@ -217,7 +209,7 @@ impl Relay {
 
     /// Decides on a control packet, and takes from it what the session must know. May be asked
     /// again about the same packet.
-    fn decide(&mut self, control: Control, payload: &[u8]) -> Result<Verdict, Event> {
+    fn decide(&mut self, control: Control, payload: &[u8]) -> Result<Fate, Event> {
         let is_ok = match control {
             Control::Ok => true,
             // MySQL ends rows that a handler cut off by the old packet (measured on 9.7).
@@ -230,7 +222,7 @@ impl Relay {
             if control == Control::Eof && eof_reports_state(payload) {
                 self.known.session.doubt();
                 if self.known.session.hides_state_bit() {
-                    return Ok(Verdict::Replace(without_state_bit(payload)));
+                    return Ok(Fate::Replace(without_state_bit(payload)));
                 }
             }
             if self.may_collide(payload) {
@@ -239,13 +231,13 @@ impl Relay {
             self.learn_from_error(payload);
             let target = self.outstanding.forward().and_then(|entry| entry.note.first_target());
             let told = target.and_then(|target| with_remedy(payload, target));
-            return Ok(told.map_or(Verdict::Pass, Verdict::Replace));
+            return Ok(told.map_or(Fate::Pass, Fate::Replace));
         }
         let Ok(ok) = OkPacket::parse(payload, self.known.capabilities) else {
             // COM_STATISTICS answers with a bare string, which may look like anything.
             let is_free_text = control == Control::Any;
             return if is_free_text {
-                Ok(Verdict::Pass)
+                Ok(Fate::Pass)
             } else {
                 Err(Event::Violation(Violation::Backend(Malformed::Bad("OK packet"))))
             };
@@ -283,7 +275,7 @@ impl Relay {
         if control == Control::Ok {
             self.note_insert_id(&ok, insert_id.unwrap_or(ok.insert_id));
         }
-        Ok(replaced.map_or(Verdict::Pass, Verdict::Replace))
+        Ok(replaced.map_or(Fate::Pass, Fate::Replace))
     }
 
     /// What `LAST_INSERT_ID()` shows after a result that gives the client `insert_id`.
@@ -354,10 +346,10 @@ impl Relay {
         }
     }
 
-    fn prepare_ok(&mut self, payload: &[u8]) -> Result<Verdict, Event> {
+    fn prepare_ok(&mut self, payload: &[u8]) -> Result<Fate, Event> {
         let malformed = |error| Event::Violation(Violation::Backend(error));
         let ok = PrepareOk::parse(payload, self.forms).map_err(malformed)?;
-        let Some(entry) = self.outstanding.forward() else { return Ok(Verdict::Pass) };
+        let Some(entry) = self.outstanding.forward() else { return Ok(Fate::Pass) };
         self.known.statements.note_id(ok.statement_id);
         if entry.sees_tracking {
             self.known.statements.may_see_tracking(ok.statement_id);
@@ -373,12 +365,12 @@ impl Relay {
         if let Some(draws) = &entry.draws {
             self.known.statements.prepared_drawing(ok.statement_id, draws);
         }
-        let Some(params) = entry.client_params() else { return Ok(Verdict::Pass) };
+        let Some(params) = entry.client_params() else { return Ok(Fate::Pass) };
         let mut patched = payload.to_vec();
         if let Some(place) = patched.get_mut(PrepareOk::PARAMS_AT..PrepareOk::PARAMS_AT + 2) {
             place.copy_from_slice(&params.to_le_bytes());
         }
-        Ok(Verdict::Replace(patched))
+        Ok(Fate::Replace(patched))
     }
 
     /// The response is complete; `succeeded`: it did not end with an error.

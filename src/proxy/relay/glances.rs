@@ -8,13 +8,14 @@ use crate::mysql::command::Command;
 use crate::mysql::packet::{HEADER_BYTES, Header};
 use crate::mysql::reader::Malformed;
 use crate::proxy::known::note::Note;
-use crate::proxy::relay::upstream::Treatment;
 use crate::proxy::relay::{Relay, Step};
 use crate::rewrite::plan::effects::Effects;
 use crate::sql::dialect::{Dialect, SqlMode};
 use crate::sql::draws::may_be_in;
 use crate::sql::lex::Lexer;
-use crate::sql::look::{Glance, LOOK_BYTES_MAX, LooksBack, begins_with, glance, has_any_word, has_word, past_comments};
+use crate::sql::look::{
+    Glance, LOOK_BYTES_MAX, LooksBack, begins_with, glance, has_any_word, has_word, past_comments,
+};
 use crate::sql::reads::Reads;
 use crate::sql::statement::moves::moves_ids;
 
@@ -24,9 +25,19 @@ const OPTIONS_BYTES_MAX: usize = 128;
 /// Query attributes that take more are read together with their statement.
 const ATTRIBUTES_BYTES_MAX: usize = 64 * 1024;
 
+/// How a command is treated.
+pub(super) enum Treatment {
+    /// Passes as it comes.
+    Pass { may_change_session: bool, note: Note },
+    /// Its whole payload is looked at.
+    Read,
+    /// Passes but for the parameter's number.
+    LongData,
+}
+
 impl Relay {
     /// Tells a statement that cannot matter from one that must be read, by its first word.
-    pub(in crate::proxy) fn glance_at(&self, command: Command, header: Header) -> Result<Treatment, Step> {
+    pub(super) fn glance_at(&self, command: Command, header: Header) -> Result<Treatment, Step> {
         let window = self.up.window();
         let whole = header.packet_bytes();
         let is_complete = window.len() >= whole && !header.continues();

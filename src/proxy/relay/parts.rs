@@ -7,8 +7,7 @@ use crate::mysql::ok::OkPacket;
 use crate::mysql::ok::status::MORE_RESULTS;
 use crate::mysql::packet::{HEADER_BYTES, PAYLOAD_BYTES_MAX, put_packets};
 use crate::mysql::response::Control;
-use crate::proxy::relay::downstream::Verdict;
-use crate::proxy::relay::{Arrived, DownState, Relay, Step, nr_shift, number_after};
+use crate::proxy::relay::{Arrived, DownState, Fate, Relay, Step, nr_shift, number_after};
 
 /// What is left of a packet that was cut.
 #[derive(Debug)]
@@ -117,18 +116,13 @@ impl Relay {
 
     /// What becomes of a packet in the response of a part that others follow: it has the bit that more
     /// results follow, as with the server's own.
-    pub(in crate::proxy) fn with_more_results(
-        &self,
-        control: Control,
-        payload: &[u8],
-        verdict: Verdict,
-    ) -> Verdict {
+    pub(in crate::proxy) fn with_more_results(&self, control: Control, payload: &[u8], fate: Fate) -> Fate {
         /// After header and warnings.
         const EOF_STATUS_AT: usize = 3;
-        let payload = match &verdict {
-            Verdict::Pass => payload,
-            Verdict::Replace(payload) => payload,
-            Verdict::Drop => return verdict,
+        let payload = match &fate {
+            Fate::Pass => payload,
+            Fate::Replace(payload) => payload,
+            Fate::Drop => return fate,
         };
         let status_at = match (control, payload) {
             (Control::Eof, [0xFE, _, _, _, _]) => Some(EOF_STATUS_AT),
@@ -138,9 +132,9 @@ impl Relay {
             _ => None,
         };
         let mut out = payload.to_vec();
-        let Some(status) = status_at.and_then(|at| out.get_mut(at)) else { return verdict };
+        let Some(status) = status_at.and_then(|at| out.get_mut(at)) else { return fate };
         let [low, _] = MORE_RESULTS.to_le_bytes();
         *status |= low;
-        Verdict::Replace(out)
+        Fate::Replace(out)
     }
 }

@@ -13,6 +13,7 @@ use crate::proxy::known::need::Need;
 use crate::proxy::known::note::Note;
 use crate::proxy::known::statements::{Kept, Source, Statement, Statements};
 use crate::proxy::known::tracking::{STATE_SQL, TRACK_SQL};
+use crate::proxy::relay::glances::Treatment;
 use crate::proxy::relay::outstanding::{Numbers, Outstanding, Purpose};
 use crate::proxy::relay::{Arrived, DownState, Event, Relay, Step, UpState, Violation, number_after};
 use crate::rewrite::plan::effects::Effects;
@@ -24,16 +25,6 @@ const BEGINNING_BYTES: usize = 4 * 1024;
 /// An execution of an INSERT without a rule is read up to here, for the types of its parameters: a
 /// later one may leave them out, and a rule may have come by then.
 const TYPES_BYTES_MAX: usize = 64 * 1024;
-
-/// How a command is treated.
-pub(in crate::proxy) enum Treatment {
-    /// Passes as it comes.
-    Pass { may_change_session: bool, note: Note },
-    /// Its whole payload is looked at.
-    Read,
-    /// Passes but for the parameter's number.
-    LongData,
-}
 
 impl Relay {
     /// Understands the next piece of the client's window.
@@ -80,16 +71,6 @@ impl Relay {
         {
             forward.numbers.pass_clients();
         }
-    }
-
-    /// The backend has asked for a file, in a packet of this number: the client's packets up to an
-    /// empty one are its content.
-    pub(in crate::proxy) fn expect_file(&mut self, packet_nr: u8) -> Result<(), Violation> {
-        if self.up_state != UpState::Boundary {
-            return Err(Violation::FileOutOfTurn);
-        }
-        self.up_state = UpState::Asked { packet_nr };
-        Ok(())
     }
 
     fn file(&mut self, left: usize, continues: bool, packet_nr: u8) -> Step {

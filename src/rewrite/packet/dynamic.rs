@@ -11,33 +11,19 @@ use std::sync::Arc;
 use super::cut::AFTER_OPAQUE;
 use super::{Halt, Place, Walk, refused};
 use crate::mysql::error::parse_err;
-use crate::rewrite::packet::inner::{Inner, Order, Ran, check_around, prepared, taken_edits};
+use crate::rewrite::packet::inner::{Inner, Order, Text, TextPlace, check_around, prepared, taken_edits};
 use crate::rewrite::plan::edit::{Edit, Id, Piece};
-use crate::rewrite::plan::effects::Effects;
 use crate::rewrite::plan::prepared_names::{
-    Database, NamedChange, NamedStatement, Value, question, question_at_execute,
+    NamedChange, NamedStatement, Value, question, question_at_execute,
 };
 use crate::rewrite::plan::target::Target;
-use crate::rewrite::plan::{Need, PlanContext, Planned, Protocol, Unreadable};
+use crate::rewrite::plan::{Planned, Protocol};
 use crate::rewrite::splice::{needs_blank, put_fixed};
 use crate::sql::dialect::{ClientCharset, Dialect, SqlMode};
 use crate::sql::lex::{Lexer, Span, is_name_byte};
 use crate::sql::look::may_insert;
-use crate::sql::statement::dynamic::{self, Dynamic, Literal, Source, Using};
+use crate::sql::statement::dynamic::{self, Dynamic, Source, Using};
 use crate::sql::statement::for_statement::ModeSetting;
-
-/// A text within a statement, read.
-pub(super) struct Text<'a> {
-    pub(super) bytes: Cow<'a, [u8]>,
-    pub(super) place: TextPlace<'a>,
-}
-
-/// Where it stands in the packet.
-pub(super) enum TextPlace<'a> {
-    Literal(&'a Literal),
-    /// The server evaluated this expression. Where the text must change, a string takes its place.
-    Evaluated(Span),
-}
 
 impl Walk<'_> {
     pub(super) fn dynamic(&mut self, lexer: &Lexer<'_>, dynamic: Dynamic, place: Place) -> Result<(), Halt> {
@@ -134,35 +120,6 @@ impl Walk<'_> {
         Edit::over(span, Piece::Text(piece.into()))
     }
 
-    /// What a user's variable or a plain expression holds; the server is asked.
-    pub(super) fn value(&self, lexer: &Lexer<'_>, span: Span, place: Place) -> Result<Value, Halt> {
-        self.ask(lexer, span, place, question)
-    }
-
-    fn ask(
-        &self,
-        lexer: &Lexer<'_>,
-        span: Span,
-        place: Place,
-        question: impl Fn(&[u8]) -> Vec<u8>,
-    ) -> Result<Value, Halt> {
-        if place.nth > 0 {
-            let name = span.of(lexer.text()).to_ascii_lowercase();
-            if let Some((_, text)) = self.assigned.iter().rev().find(|(assigned, _)| *assigned == name) {
-                return Ok(Value::Text(text.clone()));
-            }
-            return self.cut(
-                "PREPARE or EXECUTE reads a user's variable after another statement of the packet; send PREPARE or EXECUTE \
-                 separately",
-            );
-        }
-        let question = question(span.of(lexer.text()));
-        match self.context.session.value(&question) {
-            Value::NotAsked => Err(Box::new(Planned::Needs(Need::Value { question }))),
-            value => Ok(value),
-        }
-    }
-
     /// How a text is read that runs in this place.
     fn dialect_of(&self, text: &Text<'_>, place: Place) -> Result<Dialect, Halt> {
         let mut dialect = self.dialect;
@@ -182,71 +139,6 @@ impl Walk<'_> {
             dialect.charset = ClientCharset::Utf8;
         }
         Ok(dialect)
-    }
-
-    /// Plans a text as if it were prepared by itself.
-    pub(super) fn inner(
-        &self,
-        text: &[u8],
-        dialect: Dialect,
-        database: &Database,
-        place: Place,
-    ) -> Result<Inner, Halt> {
-        let Some(mut lexer) = Lexer::new(text, dialect) else {
-            return refused("the text has 4 GiB or more; send less");
-        };
-        let context = PlanContext { dialect: &dialect, ..*self.context };
-        let mut walk = Walk {
-            schema: match database {
-                Database::Is(schema) => Some(Cow::Borrowed(schema)),
-                Database::None | Database::Unknown => None,
-            },
-            schema_is_known: *database != Database::Unknown,
-            overlay: self.overlay.clone(),
-            views: self.views.clone(),
-            effects: Effects {
-                ddl: self.effects.ddl,
-                moves_ids: self.effects.moves_ids,
-                opaque: self.effects.opaque,
-                ..Effects::default()
-            },
-            ..Walk::new(text, &context, Protocol::Prepare)
-        };
-        walk.statement(&mut lexer, place.nth).map_err(|halt| Box::new(self.outside(*halt, text, place)))?;
-        Ok(match walk.inserts.pop() {
-            Some(insert) => Inner::Fills(Box::new(insert)),
-            None => Inner::Passes(Box::new(Ran {
-                effects: walk.effects,
-                overlay: walk.overlay,
-                views: walk.views,
-            })),
-        })
-    }
-
-    /// What ended the plan of a text, as it concerns the packet.
-    fn outside(&self, planned: Planned, text: &[u8], place: Place) -> Planned {
-        let (unreadable, stale) = match planned {
-            Planned::Unreadable(unreadable) => (unreadable, None),
-            Planned::Stale { table, unreadable } => (unreadable, Some(table)),
-            other => return other,
-        };
-        let Planned::Unreadable(outer) = self.unreadable(place.start, "") else {
-            return Planned::Refused(unreadable.refusal);
-        };
-        let inner = Some(unreadable.inner.unwrap_or_else(|| text.to_vec()));
-        let unreadable = Unreadable { statement: outer.statement, inner, refusal: unreadable.refusal };
-        match stale {
-            Some(table) => Planned::Stale { table, unreadable },
-            None => Planned::Unreadable(unreadable),
-        }
-    }
-
-    pub(super) fn database(&self) -> Database {
-        match &self.schema {
-            _ if !self.schema_is_known || self.effects.opaque => Database::Unknown,
-            Some(schema) => Database::Is(schema.clone().into_owned()),
-            None => Database::None,
-        }
     }
 
     fn prepare(
@@ -362,36 +254,6 @@ impl Walk<'_> {
         insert.edits = edits;
         self.settled.clear();
         self.add(*insert, place.start, using.end)
-    }
-
-    /// What a text that passes does when it runs. Session tracking tells how it leaves the session.
-    pub(super) fn runs(&mut self, ran: Ran) {
-        let Effects {
-            ddl,
-            moves_ids,
-            opaque,
-            schema,
-            sql_mode,
-            charset,
-            tracking,
-            insert_id,
-            temporary,
-            routine,
-            prepared_names: _,
-            explains_report: _,
-            hidden_insert: _,
-            inserts_into: _,
-            natively: _,
-        } = ran.effects;
-        self.effects.opaque |= opaque || schema.is_some() || sql_mode.is_some() || charset.is_some();
-        self.effects.ddl |= ddl;
-        self.effects.moves_ids |= moves_ids;
-        self.effects.tracking |= tracking;
-        self.effects.insert_id |= insert_id;
-        self.effects.routine |= routine;
-        self.effects.temporary.extend(temporary);
-        self.overlay = ran.overlay;
-        self.views = ran.views;
     }
 }
 

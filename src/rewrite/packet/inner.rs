@@ -1,14 +1,18 @@
 //! A statement within a statement: what it comes to, and where its ids go.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 
-use super::{Halt, Place, refused};
+use super::{Halt, Place, Walk, refused};
 use crate::rewrite::packet::hiding::Hidden;
 use crate::rewrite::plan::edit::{Edit, Id, IdForm, Piece};
 use crate::rewrite::plan::effects::Effects;
+use crate::rewrite::plan::prepared_names::{Database, Value, question};
 use crate::rewrite::plan::prepared_text::PreparedText;
-use crate::rewrite::plan::{InsertPlan, Planned};
-use crate::sql::lex::Span;
+use crate::rewrite::plan::{InsertPlan, Need, PlanContext, Planned, Protocol, Unreadable};
+use crate::sql::dialect::Dialect;
+use crate::sql::lex::{Lexer, Span};
+use crate::sql::statement::dynamic::Literal;
 use crate::table_name::TableName;
 
 /// What a text leaves behind when it runs.
@@ -23,6 +27,137 @@ pub(super) enum Inner {
     /// It passes, and does this when it runs.
     Passes(Box<Ran>),
     Fills(Box<InsertPlan>),
+}
+
+/// A text within a statement, read.
+pub(super) struct Text<'a> {
+    pub(super) bytes: Cow<'a, [u8]>,
+    pub(super) place: TextPlace<'a>,
+}
+
+/// Where it stands in the packet.
+pub(super) enum TextPlace<'a> {
+    Literal(&'a Literal),
+    /// The server evaluated this expression. Where the text must change, a string takes its place.
+    Evaluated(Span),
+}
+
+impl Walk<'_> {
+    /// What a user's variable or a plain expression holds; the server is asked.
+    pub(super) fn value(&self, lexer: &Lexer<'_>, span: Span, place: Place) -> Result<Value, Halt> {
+        self.ask(lexer, span, place, question)
+    }
+
+    pub(super) fn ask(
+        &self,
+        lexer: &Lexer<'_>,
+        span: Span,
+        place: Place,
+        question: impl Fn(&[u8]) -> Vec<u8>,
+    ) -> Result<Value, Halt> {
+        if place.nth > 0 {
+            let name = span.of(lexer.text()).to_ascii_lowercase();
+            if let Some((_, text)) = self.assigned.iter().rev().find(|(assigned, _)| *assigned == name) {
+                return Ok(Value::Text(text.clone()));
+            }
+            return self.cut(
+                "PREPARE or EXECUTE reads a user's variable after another statement of the packet; send PREPARE or EXECUTE \
+                 separately",
+            );
+        }
+        let question = question(span.of(lexer.text()));
+        match self.context.session.value(&question) {
+            Value::NotAsked => Err(Box::new(Planned::Needs(Need::Value { question }))),
+            value => Ok(value),
+        }
+    }
+
+    /// Plans a text as if it were prepared by itself.
+    pub(super) fn inner(
+        &self,
+        text: &[u8],
+        dialect: Dialect,
+        database: &Database,
+        place: Place,
+    ) -> Result<Inner, Halt> {
+        let Some(mut lexer) = Lexer::new(text, dialect) else {
+            return refused("the text has 4 GiB or more; send less");
+        };
+        let context = PlanContext { dialect: &dialect, ..*self.context };
+        let mut walk = Walk {
+            schema: match database {
+                Database::Is(schema) => Some(Cow::Borrowed(schema)),
+                Database::None | Database::Unknown => None,
+            },
+            schema_is_known: *database != Database::Unknown,
+            overlay: self.overlay.clone(),
+            views: self.views.clone(),
+            effects: Effects {
+                ddl: self.effects.ddl,
+                moves_ids: self.effects.moves_ids,
+                opaque: self.effects.opaque,
+                ..Effects::default()
+            },
+            ..Walk::new(text, &context, Protocol::Prepare)
+        };
+        walk.statement(&mut lexer, place.nth).map_err(|halt| Box::new(self.outside(*halt, text, place)))?;
+        Ok(match walk.inserts.pop() {
+            Some(insert) => Inner::Fills(Box::new(insert)),
+            None => Inner::Passes(Box::new(Ran {
+                effects: walk.effects,
+                overlay: walk.overlay,
+                views: walk.views,
+            })),
+        })
+    }
+
+    /// What ended the plan of a text, as it concerns the packet.
+    fn outside(&self, planned: Planned, text: &[u8], place: Place) -> Planned {
+        let (unreadable, stale) = match planned {
+            Planned::Unreadable(unreadable) => (unreadable, None),
+            Planned::Stale { table, unreadable } => (unreadable, Some(table)),
+            other => return other,
+        };
+        let Planned::Unreadable(outer) = self.unreadable(place.start, "") else {
+            return Planned::Refused(unreadable.refusal);
+        };
+        let inner = Some(unreadable.inner.unwrap_or_else(|| text.to_vec()));
+        let unreadable = Unreadable { statement: outer.statement, inner, refusal: unreadable.refusal };
+        match stale {
+            Some(table) => Planned::Stale { table, unreadable },
+            None => Planned::Unreadable(unreadable),
+        }
+    }
+
+    /// What a text that passes does when it runs. Session tracking tells how it leaves the session.
+    pub(super) fn runs(&mut self, ran: Ran) {
+        let Effects {
+            ddl,
+            moves_ids,
+            opaque,
+            schema,
+            sql_mode,
+            charset,
+            tracking,
+            insert_id,
+            temporary,
+            routine,
+            prepared_names: _,
+            explains_report: _,
+            hidden_insert: _,
+            inserts_into: _,
+            natively: _,
+        } = ran.effects;
+        self.effects.opaque |= opaque || schema.is_some() || sql_mode.is_some() || charset.is_some();
+        self.effects.ddl |= ddl;
+        self.effects.moves_ids |= moves_ids;
+        self.effects.tracking |= tracking;
+        self.effects.insert_id |= insert_id;
+        self.effects.routine |= routine;
+        self.effects.temporary.extend(temporary);
+        self.overlay = ran.overlay;
+        self.views = ran.views;
+    }
 }
 
 /// What is around an EXECUTE may change what its INSERT stores.

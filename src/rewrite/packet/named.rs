@@ -4,10 +4,9 @@
 //! In the server's keeping the name stands for a statement with one parameter more, which does
 //! nothing. So an EXECUTE that we do not see (a routine's) fails with 1210.
 
-use super::dynamic::{Text, TextPlace};
 use super::{Halt, Place, Walk, refused, unread};
 use crate::rewrite::insert::at_byte;
-use crate::rewrite::packet::inner::too_many_params;
+use crate::rewrite::packet::inner::{Text, TextPlace, too_many_params};
 use crate::rewrite::plan::edit::{Edit, Piece};
 use crate::rewrite::plan::prepared_names::{Database, NamedStatement};
 use crate::rewrite::plan::stage::{Kind, Named};

@@ -54,7 +54,7 @@ impl Drawn {
         Drawn { by_name: by_name.collect(), at_doors: ArcSwap::default(), sequences: ArcSwapOption::empty() }
     }
 
-    fn all(&self) -> impl Iterator<Item = Arc<Target>> {
+    pub(in crate::tables) fn all(&self) -> impl Iterator<Item = Arc<Target>> {
         let at_doors: Vec<_> = self.at_doors.load().values().map(|one| one.target.clone()).collect();
         self.by_name.values().cloned().chain(at_doors)
     }
@@ -121,10 +121,5 @@ impl Tables {
             self.read_sequences().await?;
         }
         Ok(())
-    }
-
-    /// By [`Tables::bound_name`], the generators.
-    pub(in crate::tables) fn drawn_names(&self) -> impl Iterator<Item = String> {
-        self.drawn.all().map(|target| self.bound_name(&target.rule, &target.table))
     }
 }

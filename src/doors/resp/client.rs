@@ -1,0 +1,74 @@
+//! One client, as its commands see it.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use super::cluster::Node;
+use super::reply::{Replies, Version};
+
+use crate::doors::Seat;
+use crate::doors::desk::{Caller, IdDesk};
+use crate::doors::entry::{ClientLimits, End, Guest};
+use crate::users::Roster;
+use crate::users::throttle::Throttle;
+
+/// What all clients of the door share.
+pub(super) struct Office {
+    pub(super) desk: IdDesk,
+    pub(super) throttle: Arc<Throttle>,
+    /// `proxy.name`
+    pub(super) proxy: String,
+    pub(super) since: Instant,
+}
+
+/// One client.
+pub(super) struct Session {
+    pub(super) office: Arc<Office>,
+    pub(super) from: Option<IpAddr>,
+    pub(super) id: u64,
+    pub(super) node: Node,
+    pub(super) limits: ClientLimits,
+    /// `None`: it has not said who it is.
+    pub(super) caller: Option<Caller>,
+    /// Among the clients that have logged in, since it did so first.
+    pub(super) seat: Option<Seat>,
+    /// The users as they were when the client was looked at last.
+    pub(super) roster: Arc<Roster>,
+    /// CLIENT SETNAME
+    pub(super) name: Vec<u8>,
+    pub(super) replies: Replies,
+    /// A request had to wait for its ids.
+    pub(super) has_waited: bool,
+}
+
+/// After a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Then {
+    Next,
+    End(End),
+}
+
+impl Session {
+    pub(super) fn new(office: Arc<Office>, guest: &Guest<'_>) -> Session {
+        let roster = office.desk.users.roster();
+        Session {
+            from: guest.from,
+            id: guest.id,
+            node: Node::new(&office.proxy, guest.at, guest.is_tls),
+            limits: guest.limits,
+            caller: None,
+            seat: None,
+            roster,
+            name: Vec::new(),
+            replies: Replies::new(),
+            has_waited: false,
+            office,
+        }
+    }
+
+    pub(super) fn says(&mut self, version: Version) {
+        self.replies.version = version;
+    }
+}
