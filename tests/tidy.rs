@@ -261,60 +261,65 @@ fn dependencies(modules: &BTreeMap<String, String>) -> BTreeMap<String, BTreeSet
 
 /// The inherent implementations of a text: the type's name, and what stands in the braces.
 fn impls(text: &str) -> Vec<(&str, &str)> {
-    let blocks = text.split("\nimpl").skip(1).filter_map(|block| block.split_once(" {\n"));
+    let blocks = text.split("\nimpl").skip(1).filter_map(|block| block.split_once('{'));
     let named = blocks.filter(|(head, _)| !head.contains(" for ")).filter_map(|(head, body)| {
         let of = if head.starts_with('<') { head.split_once("> ")?.1 } else { head.trim_start() };
         let end = of.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(of.len());
-        Some((&of[..end], body.split("\n}").next()?))
+        let body = if body.starts_with('}') { "" } else { body.split("\n}").next()? };
+        Some((&of[..end], body))
     });
     named.collect()
 }
 
 /// Who calls whom by `self.method(..)`, where a type is implemented in several modules.
-fn calls(modules: &BTreeMap<String, String>) -> Vec<(String, String)> {
-    let mut of_types: BTreeMap<(String, &str), Vec<(&str, &str)>> = BTreeMap::new();
+fn calls(modules: &BTreeMap<String, String>) -> BTreeSet<(String, String)> {
+    // Of each type: its methods, and for each method the modules that have one of this name.
+    let mut methods: BTreeMap<(String, &str), BTreeMap<&str, BTreeSet<&str>>> = BTreeMap::new();
+    let homes = homes(modules);
     for (module, text) in modules {
         for (of, body) in impls(text) {
-            of_types.entry((home(modules, module, of), of)).or_default().push((module, body));
+            let of_type = methods.entry((home(&homes, module, of), of)).or_default();
+            for name in body.split("fn ").skip(1).filter_map(|rest| rest.split(['(', '<']).next()) {
+                of_type.entry(name).or_default().insert(module);
+            }
         }
     }
-    let mut found = Vec::new();
-    for blocks in of_types.values() {
-        for (from, body) in blocks {
-            let called: BTreeSet<&str> = body
-                .split("self.")
-                .skip(1)
-                .filter_map(|rest| rest.split_once('('))
-                .map(|(name, _)| name)
-                .collect();
-            for (to, other) in blocks.iter().filter(|(to, _)| to != from) {
-                let has = |name: &&str| other.contains(&format!("fn {name}("));
-                let is_own = |name: &&str| {
-                    blocks.iter().any(|(at, body)| at == from && body.contains(&format!("fn {name}(")))
-                };
-                if called.iter().any(|name| has(name) && !is_own(name)) {
-                    found.push(((*from).to_owned(), (*to).to_owned()));
-                }
+    let mut found = BTreeSet::new();
+    for (from, text) in modules {
+        for (of, body) in impls(text) {
+            let of_type = &methods[&(home(&homes, from, of), of)];
+            // A call may be on a line of its own.
+            let body: String = body.split_whitespace().collect::<String>().replace("Self::", "self.");
+            for name in body.split("self.").skip(1).filter_map(|rest| Some(rest.split_once('(')?.0)) {
+                let others = of_type.get(name).filter(|all| !all.contains(&**from)).into_iter().flatten();
+                found.extend(others.map(|to| (from.clone(), (*to).to_owned())));
             }
         }
     }
     found
 }
 
+/// The modules that define a type of each name.
+fn homes(modules: &BTreeMap<String, String>) -> BTreeMap<&str, Vec<&str>> {
+    let mut homes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (module, text) in modules {
+        for line in text.lines().filter(|line| !line.starts_with(' ')) {
+            let mut words = line
+                .split(|c: char| !c.is_alphanumeric() && c != '_')
+                .skip_while(|word| *word != "struct" && *word != "enum");
+            if let Some(name) = words.nth(1) {
+                homes.entry(name).or_default().push(module);
+            }
+        }
+    }
+    homes
+}
+
 /// The module that defines a type which `module` names: the one nearest to it.
-fn home(modules: &BTreeMap<String, String>, module: &str, of: &str) -> String {
-    let defines = |text: &str| {
-        ["struct", "enum", "union"].iter().any(|kind| {
-            let mut lines = text.lines().filter(|line| !line.starts_with(' '));
-            lines.any(|line| {
-                line.split_once(&format!("{kind} {of}"))
-                    .is_some_and(|(_, rest)| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_'))
-            })
-        })
-    };
+fn home(homes: &BTreeMap<&str, Vec<&str>>, module: &str, of: &str) -> String {
     let shared = |other: &str| module.split("::").zip(other.split("::")).take_while(|(a, b)| a == b).count();
-    let homes = modules.iter().filter(|(_, text)| defines(text)).map(|(home, _)| home);
-    homes.max_by_key(|home| (shared(home), home.as_str() == module)).cloned().unwrap_or_default()
+    let all = homes.get(of).into_iter().flatten();
+    all.max_by_key(|home| (shared(home), **home == module)).map(|home| (*home).to_owned()).unwrap_or_default()
 }
 
 /// Of the proxy its rooms, of all else the whole: a type's methods stand together there.
@@ -326,10 +331,11 @@ fn room(module: &str) -> String {
 #[test]
 fn the_methods_of_a_type_stand_in_its_room() {
     let modules = modules();
+    let homes = homes(&modules);
     let mut bad = Vec::new();
     for (module, text) in &modules {
         for (of, _) in impls(text) {
-            let home = home(&modules, module, of);
+            let home = home(&homes, module, of);
             if room(&home) != room(module) {
                 bad.push(format!("{module} implements {of}, which is of {home}"));
             }
@@ -340,17 +346,26 @@ fn the_methods_of_a_type_stand_in_its_room() {
 
 #[test]
 fn methods_and_those_who_call_them_are_found() {
-    let modules: BTreeMap<_, _> = [
-        ("a::b", "struct Big<'a> {}\n\nimpl<'a> Big<'a> {\n    fn one(&self) {\n        self.two()\n    }\n}\n"),
-        ("a::c", "use crate::a::b::Big;\n\nimpl Big<'_> {\n    fn two(&self) {\n        self.three.one()\n    }\n}\n"),
-        ("a::d", "struct Bigger;\nstruct Big;\n\nimpl Big {\n    fn three(&self) {\n        self.two()\n    }\n}\n\nimpl Clone for Big {\n}\n"),
+    let modules: BTreeMap<String, String> = [
+        ("a::b", "pub(super) struct Big<'a> {}\n\nimpl<'a> Big<'a> {\n    fn one(&self) {\n        self\n            .two()\n    }\n}\n"),
+        ("a::b::c", "use super::Big;\n\nimpl Big<'_> {\n    fn two(&self) {\n        self.three.one();\n        Self::four()\n    }\n}\n"),
+        ("a::b::e", "use super::Big;\n\nimpl Big<'_> {}\n\nimpl<T> Big<'_> {\n    fn four() {}\n}\n\nfn two() {}\n"),
+        ("a::d", "struct Bigger;\nenum Big {}\n\nimpl Big {\n    fn two(&self) {\n        self.two()\n    }\n}\n\nimpl Clone for Big {\n}\n"),
     ]
     .into_iter()
     .map(|(module, text)| (module.to_owned(), text.to_owned()))
     .collect();
-    let found: Vec<_> = modules.values().flat_map(|text| impls(text)).map(|(of, _)| of).collect();
-    assert_eq!(found, ["Big", "Big", "Big"]);
-    assert_eq!(["a::c", "a::d"].map(|module| home(&modules, module, "Big")), ["a::d", "a::d"]);
+    let homes = homes(&modules);
+    let found: Vec<_> = modules
+        .iter()
+        .flat_map(|(module, text)| {
+            impls(text).into_iter().map(|(of, _)| home(&homes, module, of)).collect::<Vec<_>>()
+        })
+        .collect();
+    assert_eq!(found, ["a::b", "a::b", "a::b", "a::b", "a::d"]);
+    let found: Vec<_> = calls(&modules).into_iter().collect();
+    let expect = [("a::b", "a::b::c"), ("a::b::c", "a::b::e")];
+    assert_eq!(found, expect.map(|(from, to)| (from.to_owned(), to.to_owned())));
 }
 
 /// What the module imports against the table.
@@ -394,7 +409,7 @@ fn what_may_be_imported_is_imported() {
     assert!(unused.is_empty(), "nobody uses these permissions, module and what it may import: {unused:?}");
 }
 
-/// The entries of one folder, files and folders, that lead back to themselves by their imports. What a folder's `mod.rs`, or the file
+/// The entries of one folder, files and folders, that lead back to themselves by what they use. What a folder's `mod.rs`, or the file
 /// of its name, says for all of them does not count.
 fn circles(dependencies: &BTreeMap<String, BTreeSet<String>>) -> BTreeSet<String> {
     // For each folder: who imports whom of its entries.
@@ -453,15 +468,12 @@ fn circles_are_found() {
 
 #[test]
 fn the_architecture_draws_the_same_table() {
-    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
-    let (_, rest) = text.split_once("<!-- imports: begin -->\n").unwrap();
-    let (drawn, _) = rest.split_once("<!-- imports: end -->").unwrap();
     let mut meant = "| module | may import |\n|---|---|\n".to_owned();
     for (row, allowed) in MAY_IMPORT {
         let allowed = if allowed.is_empty() { "nothing of ours".to_owned() } else { allowed.join(", ") };
         meant += &["| `", row, "` | ", &allowed, " |\n"].concat();
     }
-    assert_eq!(drawn, meant);
+    assert_eq!(drawn("imports"), meant);
 }
 
 /// The arrows that say all of the table: what a module uses by way of another one is left out, and so are the rows of a module's parts.
@@ -491,10 +503,50 @@ fn picture() -> String {
 
 #[test]
 fn the_architecture_has_the_picture_of_the_table() {
+    assert_eq!(drawn("picture"), picture());
+}
+
+/// What ARCHITECTURE.md has between two marks.
+fn drawn(mark: &str) -> String {
     let text = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
-    let (_, rest) = text.split_once("<!-- picture: begin -->\n").unwrap();
-    let (drawn, _) = rest.split_once("<!-- picture: end -->").unwrap();
-    assert_eq!(drawn, picture());
+    let (_, rest) = text.split_once(&format!("<!-- {mark}: begin -->\n")).unwrap();
+    rest.split_once(&format!("<!-- {mark}: end -->")).unwrap().0.to_owned()
+}
+
+/// Who uses whom of the proxy's rooms; what a room uses by way of another one is left out.
+fn rooms() -> String {
+    let mut uses: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let room =
+        |module: &str| module.strip_prefix("proxy::").map(|rest| rest.split("::").next().unwrap().to_owned());
+    for (from, targets) in dependencies(&modules()) {
+        let Some(from) = room(&from) else { continue };
+        let targets = targets.iter().filter_map(|to| room(to)).filter(|to| *to != from);
+        uses.entry(from.clone()).or_default().extend(targets);
+    }
+    let reaches = |from: &str, to: &str| {
+        let (mut seen, mut next) = (BTreeSet::new(), vec![from]);
+        while let Some(one) = next.pop() {
+            next.extend(
+                uses.get(one).into_iter().flatten().map(String::as_str).filter(|used| seen.insert(*used)),
+            );
+        }
+        seen.contains(to)
+    };
+    let mut lines = vec!["```mermaid".to_owned(), "flowchart TD".to_owned()];
+    for (room, used) in &uses {
+        let is_direct = |one: &&String| !used.iter().any(|by| by != *one && reaches(by, one));
+        let direct: Vec<&str> = used.iter().filter(is_direct).map(String::as_str).collect();
+        if !direct.is_empty() {
+            lines.push(format!("    {room} --> {}", direct.join(" & ")));
+        }
+    }
+    lines.push("```\n".to_owned());
+    lines.join("\n")
+}
+
+#[test]
+fn the_architecture_has_the_picture_of_the_proxys_rooms() {
+    assert_eq!(drawn("rooms"), rooms());
 }
 
 #[test]

@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use rowstamp::address::Address;
 use rowstamp::proxy::connect::login::LoginContext;
-use rowstamp::proxy::shared::Shared;
 use rowstamp::proxy::settings::{
     Backend, BackendTls, BackendTlsMode, Limits, ListenProxy, ListenTls, ListenTlsMode, Offer, ProxyProtocol,
     SendProxy, ServerCompression, Settings, TlsDoor, Verify,
 };
+use rowstamp::proxy::shared::Shared;
 use rowstamp::rules::RuleSet;
 use rowstamp::store::memory::MemoryStore;
 use rowstamp::tables::InForce;

@@ -4,9 +4,9 @@
 //! | room | what it does |
 //! |---|---|
 //! | [`listener`] | accepts clients, and ends with them |
-//! | [`serve`] | serves one client: decides each command, and sends or answers it |
-//! | `ruled/` | statements into ruled tables: planned, given their ids, and sent in the client's place |
-//! | [`session`] | one session: its two connections, and questions of its own to the server (`ask`) |
+//! | [`serve`] | serves one client: carries out what is decided, and asks the server questions |
+//! | `decide/` | decides what becomes of a command, by what is known |
+//! | [`shared`] | what all sessions share |
 //! | `relay/` | the protocol without sockets: two lanes, and the queue of what is outstanding |
 //! | `known/` | what a session knows: its state, its prepared statements, its temporary tables, what it still needs |
 //! | [`connect`] | connections: sockets, TLS, compression, the login |

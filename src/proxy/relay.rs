@@ -5,9 +5,6 @@
 //! `downstream`) the backend's. Both only move lanes and the queue; whatever needs waiting comes
 //! out as an [`Event`].
 
-use crate::mysql::packet::Header;
-use crate::mysql::prepared::statement_id;
-
 pub(super) mod again;
 mod answers;
 mod downstream;
@@ -30,7 +27,8 @@ use crate::mysql::attributes;
 use crate::mysql::command::{Command, Reply};
 use crate::mysql::error::Refusal;
 use crate::mysql::ok::status;
-use crate::mysql::packet::{HEADER_BYTES, packets_of, payload_of, put_packets};
+use crate::mysql::packet::{HEADER_BYTES, Header, packets_of, payload_of, put_packets};
+use crate::mysql::prepared::statement_id;
 use crate::mysql::reader::Malformed;
 use crate::mysql::response::{Follower, Forms, PrepareOk};
 use crate::proxy::known::Known;

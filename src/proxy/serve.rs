@@ -1,9 +1,9 @@
 //! Serving a client: what it sends is decided, sent on and answered, until its session is over.
 //!
 //! `pump` moves bytes until something needs the session. A command that a rule may concern is
-//! decided at once where all is known that it depends on (`command`). What is not known is found
-//! out (`supply`), by questions to the server among others (`session/ask`). Answers to earlier
-//! commands go on to the client meanwhile.
+//! decided at once (`command`, `statement`) where all is known that it depends on, and what was
+//! decided is sent or answered (`send`). What is not known is found out (`supply`), by questions to
+//! the server among others (`ask`). Answers to earlier commands go on to the client meanwhile.
 
 mod again;
 mod ask;

@@ -7,7 +7,6 @@ use tokio::time::Instant;
 
 use super::cluster::Node;
 use super::reply::{Replies, Version};
-
 use crate::doors::Seat;
 use crate::doors::desk::{Caller, IdDesk};
 use crate::doors::entry::{ClientLimits, End, Guest};

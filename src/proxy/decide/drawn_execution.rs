@@ -20,7 +20,7 @@ use crate::tables::{DrawnFrom, Tables};
 
 /// Draws the ids of an execution of statement `id`. Returns its payload with them, what was taken, and the digest of the
 /// client's text.
-pub(in crate::proxy) fn draw(
+pub(crate) fn draw(
     known: &mut Known,
     by: Basis<'_>,
     id: u32,

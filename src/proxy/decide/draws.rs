@@ -28,8 +28,8 @@ use crate::tables::{DrawnFrom, Tables};
 use crate::users::{Charge, Right, Unsure, User};
 
 /// What becomes of a packet's calls.
-pub(in crate::proxy) enum Drawing {
-    /// It has none.
+pub(crate) enum Drawing {
+    /// It draws nothing.
     Nothing,
     /// A statement with calls is sent by itself: what begins at this byte of the text is read when all before it has
     /// run.
@@ -46,7 +46,7 @@ type Meant<'d> = (&'d Call, Option<Arc<Target>>);
 const RUNS_TRIED_MAX: usize = 8;
 
 /// Draws the ids of the calls in a text.
-pub(in crate::proxy) fn draw(known: &mut Known, by: Basis<'_>, text: &[u8]) -> Result<Drawing, Unsent> {
+pub(crate) fn draw(known: &mut Known, by: Basis<'_>, text: &[u8]) -> Result<Drawing, Unsent> {
     let tables = by.tables;
     if known.session.locked().is_some() || !tables.may_draw(text) {
         return Ok(Drawing::Nothing);
@@ -136,7 +136,7 @@ fn meant_by(
 }
 
 /// What each of them gets, in the order of evaluation, and what is taken of each generator.
-pub(in crate::proxy) fn values(
+pub(crate) fn values(
     known: &mut Known,
     by: Basis<'_>,
     wanted: &[Wanted],
@@ -270,13 +270,13 @@ fn block<'a>(
 }
 
 /// What one call gets.
-pub(in crate::proxy) struct Wanted {
+pub(crate) struct Wanted {
     /// `None`: it is the server's own.
-    pub(in crate::proxy) target: Option<Arc<Target>>,
-    pub(in crate::proxy) what: What,
+    pub(crate) target: Option<Arc<Target>>,
+    pub(crate) what: What,
 }
 
-pub(in crate::proxy) enum What {
+pub(crate) enum What {
     /// The first of so many.
     Ids(u64),
     /// The last that the session drew.

@@ -40,7 +40,7 @@ struct Taking<'a> {
 }
 
 /// COM_STMT_EXECUTE or COM_STMT_BULK_EXECUTE of an INSERT that is kept.
-pub(in crate::proxy) fn decide(known: &mut Known, by: Basis<'_>, payload: &[u8]) -> Result<Verdict, Unsent> {
+pub(crate) fn decide(known: &mut Known, by: Basis<'_>, payload: &[u8]) -> Result<Verdict, Unsent> {
     let passes = |note| Ok(Verdict::Pass { note, may_change_session: true });
     if is_masked(known, by)? {
         let effects = by.statement.and_then(|id| known.statements.effects(id));
@@ -49,7 +49,12 @@ pub(in crate::proxy) fn decide(known: &mut Known, by: Basis<'_>, payload: &[u8])
     if let Some(effects) = forwarded(known, by)? {
         return passes(Note::effects(effects));
     }
-    filled(known, by, payload)
+    let filled = filled(known, by, payload);
+    // Looked at after ids were taken: what was made of rules that are retired by then is dropped.
+    if by.tables.is_retired() {
+        return Err(Need::Rules { retired: by.tables.clone() }.into());
+    }
+    filled
 }
 
 /// The execution with its ids.

@@ -1,4 +1,4 @@
-//! Ids for a statement.
+//! Ids that a statement takes, and whether the column holds them.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::sessions::Count;
 use crate::tables::Tables;
 
 /// Ids for a statement: those that were waited for, or of those at hand.
-pub(in crate::proxy) fn take(
+pub(crate) fn take(
     known: &mut Known,
     tables: &Arc<Tables>,
     target: &Arc<Target>,

@@ -12,7 +12,7 @@ use crate::mysql::command::Command;
 use crate::sql::look;
 
 /// Whether the server may run an INSERT of this text.
-pub(in crate::proxy) fn may_insert(command: Command, text: &[u8], multi_statements: bool) -> bool {
+pub(crate) fn may_insert(command: Command, text: &[u8], multi_statements: bool) -> bool {
     let may_run = command == Command::StmtPrepare || multi_statements && memchr(b';', text).is_some();
     may_run && look::may_insert(text)
 }

@@ -8,7 +8,7 @@ use crate::proxy::known::temporary::Masked;
 
 /// Whether an execution passes: its statement was prepared for a temporary table, which still
 /// masks the ruled one.
-pub(in crate::proxy) fn is_masked(known: &Known, by: Basis<'_>) -> Result<bool, Unsent> {
+pub(crate) fn is_masked(known: &Known, by: Basis<'_>) -> Result<bool, Unsent> {
     let Some(id) = by.statement else { return Ok(false) };
     let session = &known.session;
     let (name, was_masked) = match known.statements.get(id) {

@@ -27,8 +27,9 @@ use crate::tables::Tables;
 /// What runs statements that the text does not show.
 const RUNS_OTHERS: [&[u8]; 3] = [b"call", b"prepare", b"execute"];
 
-/// What was judged of a text, unless it is refused, and may go on as it came.
-pub(in crate::proxy) fn doubted(
+/// What was judged of a text. If it is refused, `rewrite.on_doubt` is "forward" and its tables keep their AUTO_INCREMENT, it goes on as
+/// it came.
+pub(crate) fn doubted(
     known: &mut Known,
     by: Basis<'_>,
     text: &[u8],
@@ -79,7 +80,7 @@ fn named_targets(known: &mut Known, tables: &Tables, text: &[u8]) -> Result<Opti
 }
 
 /// An execution of what was prepared as it came: what it does to the session. `None`: it is none.
-pub(in crate::proxy) fn forwarded(known: &mut Known, by: Basis<'_>) -> Result<Option<Arc<Effects>>, Unsent> {
+pub(crate) fn forwarded(known: &mut Known, by: Basis<'_>) -> Result<Option<Arc<Effects>>, Unsent> {
     let effects = by.statement.and_then(|id| known.statements.effects(id));
     let Some(effects) = effects.filter(|effects| !effects.natively.is_empty()) else { return Ok(None) };
     for target in &effects.natively {
@@ -104,7 +105,7 @@ pub(in crate::proxy) fn forwarded(known: &mut Known, by: Basis<'_>) -> Result<Op
 
 /// The client's text, the execution with its types, and what its answer needs. `None`: it has no
 /// AUTO_INCREMENT, its text was not kept or would be read otherwise now, or data was sent ahead for it.
-pub(in crate::proxy) fn native_execution(
+pub(crate) fn native_execution(
     known: &Known,
     by: Basis<'_>,
     payload: &[u8],

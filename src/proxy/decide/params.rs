@@ -13,13 +13,13 @@ use crate::rewrite::plan::target::Target;
 use crate::rewrite::plan::{InsertPlan, NewRows};
 use crate::rewrite::prepare::PreparedInsert;
 
-pub(in crate::proxy) enum Params<'a> {
+pub(crate) enum Params<'a> {
     One(Execute<'a>),
     Bulk(Bulk<'a>),
 }
 
 impl<'a> Params<'a> {
-    pub(in crate::proxy) fn parse(
+    pub(crate) fn parse(
         command: Command,
         payload: &'a [u8],
         expected: Expected<'_>,
@@ -35,7 +35,7 @@ impl<'a> Params<'a> {
     }
 
     /// Their types, where they are others than those of the last execution.
-    pub(in crate::proxy) fn new_types(&self, expected: Expected<'_>) -> Option<Vec<ParamType>> {
+    pub(crate) fn new_types(&self, expected: Expected<'_>) -> Option<Vec<ParamType>> {
         let (own, known) = (expected.params, expected.types);
         match self {
             Params::One(_) if own == 0 => None,
@@ -47,7 +47,7 @@ impl<'a> Params<'a> {
 
     /// MariaDB reads a value of some types as NULL, and its bytes as those of the next parameter: an
     /// id that comes after it would be another one.
-    pub(in crate::proxy) fn refuse_unread(&self, target: &Target) -> Result<(), Refusal> {
+    pub(crate) fn refuse_unread(&self, target: &Target) -> Result<(), Refusal> {
         let Some((at, kind)) = self.first_unread() else { return Ok(()) };
         Err(refused(target.at(format_args!(
             "parameter {} is bound as {kind}, which MariaDB reads as NULL, and whose bytes MariaDB reads as the next parameter; \
@@ -75,7 +75,7 @@ impl<'a> Params<'a> {
     }
 
     /// The execution with all types in it.
-    pub(in crate::proxy) fn build(&self) -> Vec<u8> {
+    pub(crate) fn build(&self) -> Vec<u8> {
         match self {
             Params::One(execute) => execute.build(),
             Params::Bulk(bulk) => bulk.whole(),
@@ -84,7 +84,7 @@ impl<'a> Params<'a> {
 }
 
 /// What values at the id's place mean to this execution.
-pub(in crate::proxy) fn meaning(known: &Known, prepared: &PreparedInsert) -> Result<Meaning, Refusal> {
+pub(crate) fn meaning(known: &Known, prepared: &PreparedInsert) -> Result<Meaning, Refusal> {
     let insert = &prepared.insert;
     let state = known.session.state().ok_or_else(state_unknown)?;
     let meaning = Meaning::new(&state.dialect, insert.target.id_shape());
@@ -104,10 +104,7 @@ pub(in crate::proxy) fn meaning(known: &Known, prepared: &PreparedInsert) -> Res
 }
 
 /// Why the rows of a bulk execution do not go by way of a stage, if so.
-pub(in crate::proxy) fn not_staged_in_bulk(
-    insert: &InsertPlan,
-    bulk: &Bulk<'_>,
-) -> Result<Option<String>, Malformed> {
+pub(crate) fn not_staged_in_bulk(insert: &InsertPlan, bulk: &Bulk<'_>) -> Result<Option<String>, Malformed> {
     let mut cells = bulk.cells();
     let mut leaves_out = false;
     while let Some((_, cell)) = cells.cell()? {
@@ -126,7 +123,7 @@ pub(in crate::proxy) fn not_staged_in_bulk(
 }
 
 /// Why the INSERT takes no bulk execution of so many sets, if so.
-pub(in crate::proxy) fn too_many_sets(insert: &InsertPlan, sets: u32) -> Option<String> {
+pub(crate) fn too_many_sets(insert: &InsertPlan, sets: u32) -> Option<String> {
     let why = insert.one_set_only.filter(|_| sets > 1)?;
     Some(insert.target.at(format!(
         "Rowstamp cannot run a bulk execution of several rows if {why}; execute the rows one by one"

@@ -23,14 +23,14 @@ const FORWARDED: &str =
 
 /// What is refused.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::proxy) enum Traced<'a> {
+pub(crate) enum Traced<'a> {
     Text(&'a [u8]),
     /// The statement, by the client's id.
     Execution(Option<u32>),
 }
 
 /// The command is refused for what it says, or for want of an id.
-pub(in crate::proxy) fn trace_refusal(known: &Known, of: Traced<'_>, refusal: &Refusal) {
+pub(crate) fn trace_refusal(known: &Known, of: Traced<'_>, refusal: &Refusal) {
     let (why, line) = match refusal {
         Refusal::Statement(why) | Refusal::NoRight(why) => (why, REFUSED),
         Refusal::NoId(why) => (why, NO_ID),
@@ -47,7 +47,7 @@ pub(in crate::proxy) fn trace_refusal(known: &Known, of: Traced<'_>, refusal: &R
 }
 
 /// A text goes on as it came, and would have been refused.
-pub(in crate::proxy) fn trace_forwarded(known: &Known, text: &[u8], why: &str) {
+pub(crate) fn trace_forwarded(known: &Known, text: &[u8], why: &str) {
     let why = format!("went to the server as it came; {why}");
     trace(known, Some(text), &dialect_now(known), &why, FORWARDED);
 }

@@ -58,7 +58,7 @@ struct LookedAt {
 
 /// Counts what would become of a statement that goes on. Returns what it would leave behind for
 /// later ones.
-pub(in crate::proxy) fn rehearse(known: &Known, by: Basis<'_>, text: &[u8]) -> Option<Effects> {
+pub(crate) fn rehearse(known: &Known, by: Basis<'_>, text: &[u8]) -> Option<Effects> {
     let tables = by.tables;
     let state = known.session.state().filter(|_| tables.rehearses())?;
     let protocol = if by.command == Command::Query { Protocol::Text } else { Protocol::Prepare };
@@ -100,7 +100,7 @@ pub(in crate::proxy) fn rehearse(known: &Known, by: Basis<'_>, text: &[u8]) -> O
 
 /// A statement that is too long to be read passes where no rule concerns its table, and would
 /// not with one.
-pub(in crate::proxy) fn rehearse_too_long(known: &Known, by: Basis<'_>, beginning: &[u8]) {
+pub(crate) fn rehearse_too_long(known: &Known, by: Basis<'_>, beginning: &[u8]) {
     let tables = by.tables;
     let Some(state) = known.session.state().filter(|_| tables.rehearses()) else { return };
     let read_in = (&state.dialect, state.database.as_deref());
@@ -114,7 +114,7 @@ pub(in crate::proxy) fn rehearse_too_long(known: &Known, by: Basis<'_>, beginnin
 }
 
 /// Counts what would become of an execution of an INSERT that the server has as it came.
-pub(in crate::proxy) fn rehearse_execution(known: &Known, tables: &Tables, kept: &Kept, params: &Params<'_>) {
+pub(crate) fn rehearse_execution(known: &Known, tables: &Tables, kept: &Kept, params: &Params<'_>) {
     // It passed while no rule named its table; one has come since.
     if known.session.is_untouched() {
         return;

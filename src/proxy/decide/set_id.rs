@@ -19,7 +19,7 @@ use crate::rules::model;
 use crate::tables::Tables;
 
 /// What is to be known before a text that is run goes on.
-pub(in crate::proxy) fn needs_set_id(known: &Known, plan: &Plan) -> Option<Need> {
+pub(crate) fn needs_set_id(known: &Known, plan: &Plan) -> Option<Need> {
     let passes = plan.may_pass();
     if known.session.set_id != SetId::MayBeSet || passes && known.supplied.next_ids.is_some() {
         return None;
@@ -29,7 +29,7 @@ pub(in crate::proxy) fn needs_set_id(known: &Known, plan: &Plan) -> Option<Need>
 }
 
 /// The text goes on as it came: the server numbers its rows.
-pub(in crate::proxy) fn numbered_by_server(
+pub(crate) fn numbered_by_server(
     tables: &Arc<Tables>,
     mut plan: Plan,
     next: &NextIds,
@@ -49,7 +49,7 @@ pub(in crate::proxy) fn numbered_by_server(
 }
 
 /// Ids that the generator goes on above: those that the client wrote, and those that it says by `insert_id`.
-pub(in crate::proxy) fn expect(
+pub(crate) fn expect(
     known: &Known,
     tables: &Arc<Tables>,
     (insert, target): (&InsertPlan, &Arc<Target>),
@@ -67,7 +67,7 @@ pub(in crate::proxy) fn expect(
 }
 
 /// The ids of an INSERT: the generator's, unless the client says which.
-pub(in crate::proxy) fn take_ids(
+pub(crate) fn take_ids(
     known: &mut Known,
     tables: &Arc<Tables>,
     (insert, target): (&InsertPlan, &Arc<Target>),

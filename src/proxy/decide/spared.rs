@@ -12,7 +12,7 @@ use crate::tables::{Tables, may_change_calls};
 
 /// A plan that refuses what no rule can concern lets it pass instead. DDL that names nothing
 /// ruled makes nobody read columns or views again.
-pub(in crate::proxy) fn spared(known: &Known, by: Basis<'_>, text: &[u8], planned: Planned) -> Planned {
+pub(crate) fn spared(known: &Known, by: Basis<'_>, text: &[u8], planned: Planned) -> Planned {
     match planned {
         Planned::Refused(_)
         | Planned::Unreadable(_)
@@ -41,7 +41,7 @@ pub(in crate::proxy) fn spared(known: &Known, by: Basis<'_>, text: &[u8], planne
 }
 
 /// Which parts of ruled names a text mentions, or the server's answers about its variables.
-pub(in crate::proxy) fn mentioned(known: &Known, tables: &Tables, text: &[u8]) -> Mentioned {
+pub(crate) fn mentioned(known: &Known, tables: &Tables, text: &[u8]) -> Mentioned {
     let session = &known.session;
     let default = session.default_schema();
     let mentioned = |text: &[u8]| Mentioned::new(tables.mention(text, default), tables.has_rules_in(default));
@@ -54,7 +54,7 @@ pub(in crate::proxy) fn mentioned(known: &Known, tables: &Tables, text: &[u8]) -
 
 /// Whether no rule can concern a text, nor what the server answered about the variables that it
 /// runs.
-pub(in crate::proxy) fn is_unconcerned(known: &Known, by: Basis<'_>, text: &[u8]) -> bool {
+pub(crate) fn is_unconcerned(known: &Known, by: Basis<'_>, text: &[u8]) -> bool {
     let (tables, session) = (&**by.tables, &known.session);
     let default = session.default_schema();
     let concerns = |text: &[u8]| tables.concerns(text, default, escapes(session, by.is_first));

@@ -15,7 +15,7 @@ use crate::rewrite::plan::stage::STAGE;
 use crate::rewrite::plan::target::Target;
 use crate::sql::name::quoted;
 
-/// `None`: all is as it was then.
+/// The statements that set the session as it was when `kept` was prepared, and back. `None`: it is as it was then.
 fn around(kept: &Kept, now: &State) -> Result<Option<Around>, Refusal> {
     let source = &kept.source;
     let is = now.settings.as_deref().ok_or_else(state_unknown)?;
@@ -49,7 +49,7 @@ fn around(kept: &Kept, now: &State) -> Result<Option<Around>, Refusal> {
 }
 
 /// An execution of a prepared INSERT that goes by way of a stage.
-pub(in crate::proxy) fn execution(
+pub(crate) fn execution(
     known: &mut Known,
     by: Basis<'_>,
     kept: Arc<Kept>,
@@ -91,13 +91,15 @@ pub(in crate::proxy) fn execution(
     Ok(Task::Execute { kept, types, long_data, is_bulk, around })
 }
 
-pub(in crate::proxy) fn has_changed(target: &Target) -> Refusal {
+/// A prepared statement cannot run as it was meant.
+pub(crate) fn has_changed(target: &Target) -> Refusal {
     refused(target.at(
         "the default database, sql_mode, character set or collation has changed since the statement was prepared; prepare the \
          statement again",
     ))
 }
 
-pub(in crate::proxy) fn lost() -> Refusal {
+/// A fault of ours: the plan of a statement on its way is not there.
+pub(crate) fn lost() -> Refusal {
     Refusal::NoId("a statement lost its plan".into())
 }

@@ -27,11 +27,15 @@ use crate::table_name::TableName;
 use crate::tables::Tables;
 
 /// COM_QUERY or COM_STMT_PREPARE with its whole text.
-pub(in crate::proxy) fn decide(known: &mut Known, by: Basis<'_>, text: &[u8]) -> Result<Verdict, Unsent> {
+pub(crate) fn decide(known: &mut Known, by: Basis<'_>, text: &[u8]) -> Result<Verdict, Unsent> {
     let judged = judge(known, by, text);
     let judged = doubted(known, by, text, judged);
-    // The command is decided again.
-    if !matches!(judged, Err(Unsent::Needs(_))) && !by.tables.is_retired() {
+    // Looked at after it was judged: what was made of rules that are retired by then is dropped.
+    if by.tables.is_retired() {
+        return Err(Need::Rules { retired: by.tables.clone() }.into());
+    }
+    // What lacks something is decided again.
+    if !matches!(judged, Err(Unsent::Needs(_))) {
         take_note(known, by, text, &judged);
     }
     judged
@@ -53,7 +57,7 @@ fn take_note(known: &mut Known, by: Basis<'_>, text: &[u8], judged: &Result<Verd
 }
 
 /// What becomes of a text by these rules, as far as is known.
-pub(in crate::proxy) fn judge(known: &mut Known, by: Basis<'_>, text: &[u8]) -> Result<Verdict, Unsent> {
+pub(crate) fn judge(known: &mut Known, by: Basis<'_>, text: &[u8]) -> Result<Verdict, Unsent> {
     let (tables, session) = (by.tables, &known.session);
     if let Some(error) = session.locked().filter(|_| tables.has_rules()) {
         if locked::may_insert(by.command, text, session.multi_statements) {
@@ -225,7 +229,7 @@ fn planned(known: &Known, by: Basis<'_>, text: &[u8]) -> Result<Planned, Refusal
 
 /// Whether a statement longer than `limits.statement_bytes` passes: its beginning shows that no rule
 /// concerns it.
-pub(in crate::proxy) fn too_long(known: &mut Known, by: Basis<'_>, beginning: &[u8]) -> Result<bool, Need> {
+pub(crate) fn too_long(known: &mut Known, by: Basis<'_>, beginning: &[u8]) -> Result<bool, Need> {
     let begins_insert =
         known.session.state().is_some_and(|state| planner::begins_insert(beginning, &state.dialect));
     let planned = if begins_insert { planned(known, by, beginning).ok() } else { None };

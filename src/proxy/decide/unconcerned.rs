@@ -25,15 +25,15 @@ use crate::table_name::TableName;
 use crate::tables::{Tables, is_concerning, may_change_calls};
 
 /// Whether a rule may concern a command that was read whole.
-pub(in crate::proxy) enum Unconcerned {
+pub(crate) enum Unconcerned {
     /// It may.
     No,
     /// It may insert into a view that nobody has read yet.
     ViewsFirst,
     /// None can; this is what the answer means to the session.
     Text(Note),
-    /// Of an INSERT that none could concern when it was prepared, nor can now. The types of its
-    /// parameters are noted.
+    /// The execution is of an INSERT that none could concern when it was prepared, nor can now. The types of its
+    /// parameters are to be noted.
     Execution,
 }
 
@@ -58,8 +58,8 @@ enum Keeping {
     Unclear,
 }
 
-/// Of a COM_QUERY or COM_STMT_PREPARE.
-pub(in crate::proxy) fn text(known: &mut Known, by: Basis<'_>, text: &[u8]) -> Unconcerned {
+/// Whether a rule may concern a text. Notes what the text may do to the session.
+pub(crate) fn text(known: &mut Known, by: Basis<'_>, text: &[u8]) -> Unconcerned {
     let tables = by.tables;
     let dialect = known.session.dialect();
     if is_only_comments(text, dialect) {
@@ -130,8 +130,8 @@ pub(in crate::proxy) fn text(known: &mut Known, by: Basis<'_>, text: &[u8]) -> U
     Unconcerned::Text(note)
 }
 
-/// Of the execution of a kept INSERT. The types of its parameters are noted where it passes.
-pub(in crate::proxy) fn execution(known: &Known, by: Basis<'_>) -> Unconcerned {
+/// Whether a rule may concern the execution of a kept INSERT.
+pub(crate) fn execution(known: &Known, by: Basis<'_>) -> Unconcerned {
     let tables = by.tables;
     let kept = by.statement.and_then(|id| known.statements.get(id)).map(|one| &one.kept);
     let Some(kept) = kept.filter(|kept| kept.prepared.is_none()) else { return Unconcerned::No };
@@ -181,7 +181,7 @@ fn is_one_statement(session: &SessionState, is_first: bool, text: &[u8]) -> bool
 
 /// Whether backslashes are escapes to the server, as far as its last answer tells; `None`: it
 /// has not answered all yet.
-pub(in crate::proxy) fn escapes(session: &SessionState, is_first: bool) -> Option<bool> {
+pub(crate) fn escapes(session: &SessionState, is_first: bool) -> Option<bool> {
     let dialect = is_first.then(|| session.presumed_dialect());
     dialect.map(|dialect| !dialect.sql_mode.contains(SqlMode::NO_BACKSLASH_ESCAPES))
 }
@@ -216,7 +216,7 @@ fn keeping(known: &Known, text: &[u8]) -> Keeping {
 /// with those that the session has mentioned so far, are not those of a ruled table and its
 /// schema. What it prepares within is not shown, as in a routine: it would have to make the name
 /// from pieces.
-pub(in crate::proxy) fn is_unnamed_compound(tables: &Tables, text: &[u8], session: &SessionState) -> bool {
+pub(crate) fn is_unnamed_compound(tables: &Tables, text: &[u8], session: &SessionState) -> bool {
     const COMPOUND: &[&str] =
         &["BEGIN", "IF", "CASE", "LOOP", "REPEAT", "WHILE", "FOR", "DECLARE", "CREATE", "ALTER"];
     let default = session.default_schema();

@@ -17,10 +17,10 @@ use crate::rewrite::plan::stage::Named;
 use crate::rewrite::plan::{InsertPlan, Plan};
 
 /// What becomes of a command that goes on. Nothing in it is borrowed from the window.
-pub(in crate::proxy) enum Verdict {
+pub(crate) enum Verdict {
     /// It goes on as it came.
     Pass { note: Note, may_change_session: bool },
-    /// The same of a text that is being prepared, and does something when it is executed.
+    /// It goes on as it came: a text that is being prepared, and does something when it is executed.
     PassActing(Effects),
     /// A text whose ids go in. Its OK packets need what `inserts` say.
     Send(WithIds),
@@ -33,13 +33,13 @@ pub(in crate::proxy) enum Verdict {
     Cut(usize),
     /// A text goes by way of a stage.
     Stage(Box<Task>),
-    /// The same of an execution of this.
+    /// An execution of this goes by way of a stage.
     StageExecution(Arc<Kept>),
 }
 
 impl Verdict {
     /// A text that goes on as it came, and has these effects.
-    pub(in crate::proxy) fn pass(effects: Effects) -> Self {
+    pub(crate) fn pass(effects: Effects) -> Self {
         let may_change_session = !effects.leave_session();
         Verdict::Pass { note: Note::statements(Vec::new(), Vec::new(), effects), may_change_session }
     }
@@ -47,7 +47,7 @@ impl Verdict {
 
 /// What goes by way of a stage: the client's command, whose payload is still in its lane.
 #[derive(Debug)]
-pub(in crate::proxy) enum Task {
+pub(crate) enum Task {
     /// COM_QUERY.
     Text(Box<Plan>),
     /// An execution, and what its payload is read with.
@@ -64,17 +64,17 @@ pub(in crate::proxy) enum Task {
 
 /// What stands around a question: statements that set what was then, and what is now.
 #[derive(Debug)]
-pub(in crate::proxy) struct Around {
-    pub(in crate::proxy) before: Vec<Vec<u8>>,
-    pub(in crate::proxy) after: Vec<Vec<u8>>,
+pub(crate) struct Around {
+    pub(crate) before: Vec<Vec<u8>>,
+    pub(crate) after: Vec<Vec<u8>>,
     /// The last one, where the default database is another.
-    pub(in crate::proxy) back: Option<Vec<u8>>,
+    pub(crate) back: Option<Vec<u8>>,
     /// Drops the stage, as the session is now.
-    pub(in crate::proxy) drop: Vec<u8>,
+    pub(crate) drop: Vec<u8>,
 }
 
 impl Task {
-    pub(in crate::proxy) fn insert(&self) -> Option<&InsertPlan> {
+    pub(crate) fn insert(&self) -> Option<&InsertPlan> {
         match self {
             Task::Text(plan) => plan.inserts.first(),
             Task::Execute { kept, .. } => Some(&kept.prepared.as_ref()?.insert),
@@ -82,11 +82,11 @@ impl Task {
     }
 
     /// What SQL's EXECUTE or EXECUTE IMMEDIATE runs.
-    pub(in crate::proxy) fn named(&self) -> Option<&Named> {
+    pub(crate) fn named(&self) -> Option<&Named> {
         self.insert()?.stage.as_ref()?.named.as_ref()
     }
 
-    pub(in crate::proxy) fn around(&self) -> Option<&Around> {
+    pub(crate) fn around(&self) -> Option<&Around> {
         match self {
             Task::Text(_) => None,
             Task::Execute { around, .. } => around.as_ref(),
@@ -94,7 +94,7 @@ impl Task {
     }
 
     /// The client's text. `sent`: that of its command.
-    pub(in crate::proxy) fn text<'a>(&'a self, sent: &'a [u8]) -> &'a [u8] {
+    pub(crate) fn text<'a>(&'a self, sent: &'a [u8]) -> &'a [u8] {
         match self {
             Task::Text(_) => self.named().map_or(sent, |named| &named.text),
             Task::Execute { kept, .. } => kept.server_text().unwrap_or_default(),
@@ -103,25 +103,25 @@ impl Task {
 }
 
 /// A packet and the ids that go into it.
-pub(in crate::proxy) struct WithIds {
-    pub(in crate::proxy) plan: Plan,
-    pub(in crate::proxy) ranges: Vec<IdBlock>,
-    pub(in crate::proxy) inserts: Vec<InsertReply>,
-    pub(in crate::proxy) explicit: Vec<Explicit>,
+pub(crate) struct WithIds {
+    pub(crate) plan: Plan,
+    pub(crate) ranges: Vec<IdBlock>,
+    pub(crate) inserts: Vec<InsertReply>,
+    pub(crate) explicit: Vec<Explicit>,
 }
 
 /// The statement is refused for what it says.
-pub(in crate::proxy) fn refused(why: impl Display) -> Refusal {
+pub(crate) fn refused(why: impl Display) -> Refusal {
     Refusal::Statement(why.to_string())
 }
 
 /// Nothing that depends on it is guessed.
-pub(in crate::proxy) fn state_unknown() -> Refusal {
+pub(crate) fn state_unknown() -> Refusal {
     refused(
         "Rowstamp could not read the session's sql_mode and character set, and cannot read statements without them; try again",
     )
 }
 
-pub(in crate::proxy) fn malformed(error: Malformed) -> Refusal {
+pub(crate) fn malformed(error: Malformed) -> Refusal {
     refused(format_args!("cannot read the parameters of this execution: {error}; correct the driver"))
 }

@@ -6,34 +6,34 @@ use crate::text_query::unhex;
 
 /// What the server has answered to a question.
 #[derive(Debug)]
-pub(in crate::proxy) struct Answer {
+pub(crate) struct Answer {
     /// The first packet that was no row and no definition.
-    pub(in crate::proxy) first: Vec<u8>,
+    pub(crate) first: Vec<u8>,
     /// The first row, where there is one.
-    pub(in crate::proxy) row: Option<Vec<u8>>,
+    pub(crate) row: Option<Vec<u8>>,
     /// All of it, where that was asked for.
-    pub(in crate::proxy) table: Option<Table>,
+    pub(crate) table: Option<Table>,
 }
 
 /// A result, packet by packet, as the server sent it.
 #[derive(Debug, Default)]
-pub(in crate::proxy) struct Table {
-    pub(in crate::proxy) rows: Vec<Vec<u8>>,
+pub(crate) struct Table {
+    pub(crate) rows: Vec<Vec<u8>>,
     /// What stands before the rows, and last what ends them.
-    pub(in crate::proxy) others: Vec<Vec<u8>>,
+    pub(crate) others: Vec<Vec<u8>>,
 }
 
 /// The server's error in place of an answer.
 #[derive(Debug)]
-pub(in crate::proxy) struct ServerError {
-    pub(in crate::proxy) code: u16,
-    pub(in crate::proxy) text: String,
+pub(crate) struct ServerError {
+    pub(crate) code: u16,
+    pub(crate) text: String,
     /// Its whole payload.
-    pub(in crate::proxy) payload: Vec<u8>,
+    pub(crate) payload: Vec<u8>,
 }
 
 /// How a question came out.
-pub(in crate::proxy) type Answered = Result<Answer, ServerError>;
+pub(crate) type Answered = Result<Answer, ServerError>;
 
 /// ER_TABLE_NOT_LOCKED
 const NOT_LOCKED: u16 = 1100;
@@ -43,31 +43,31 @@ const ALIAS: &str = "`rowstamp lock`";
 
 /// A statement whose preparation tells whether the session has locked tables: then it can use only the names and aliases
 /// that it has locked. The server runs nothing, and waits for no other session's LOCK TABLES.
-pub(in crate::proxy) fn lock_probe(schema: &str, table: &str) -> String {
+pub(crate) fn lock_probe(schema: &str, table: &str) -> String {
     format!("SELECT 1 FROM {}.{} AS {ALIAS} LIMIT 1", quoted(schema), quoted(table))
 }
 
 /// Whether the answer to [`lock_probe`] says that the session has locked tables.
-pub(in crate::proxy) fn says_locked(answered: &Answered) -> bool {
+pub(crate) fn says_locked(answered: &Answered) -> bool {
     answered.as_ref().is_err_and(|error| error.code == NOT_LOCKED)
 }
 
 /// The text in a row's only column, which came as hexadecimal digits; zero bytes of UTF-16 are
 /// passed over.
-pub(in crate::proxy) fn text_of(row: &[u8]) -> Option<String> {
+pub(crate) fn text_of(row: &[u8]) -> Option<String> {
     let digits = Reader::new(row).lenenc_bytes("an answer of ours").ok()?;
     unhex(digits)
 }
 
 /// The digits in a row's only column; "0" where it is NULL. Zero bytes of UTF-16 are passed over.
-pub(in crate::proxy) fn digits(row: &[u8]) -> String {
+pub(crate) fn digits(row: &[u8]) -> String {
     let cell = Reader::new(row).lenenc_bytes("an answer of ours").unwrap_or_default();
     let digits: String = cell.iter().filter(|byte| **byte != 0).map(|byte| char::from(*byte)).collect();
     if digits.is_empty() { "0".to_owned() } else { digits }
 }
 
 /// The number in a row's only column, which came as its hexadecimal digits; zero bytes of UTF-16 are passed over.
-pub(in crate::proxy) fn number_of(row: &[u8]) -> Option<u64> {
+pub(crate) fn number_of(row: &[u8]) -> Option<u64> {
     let digits = Reader::new(row).lenenc_bytes("an answer of ours").ok()?;
     let digits: Vec<u8> = digits.iter().copied().filter(|digit| *digit != 0).collect();
     u64::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()

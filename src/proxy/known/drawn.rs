@@ -14,81 +14,81 @@ use crate::tables::Tables;
 use crate::tables::locks::SendBy;
 
 /// What the client's present command has drawn. Its text with the ids in it is in the lane.
-pub(in crate::proxy) struct Drawn {
+pub(crate) struct Drawn {
     /// The ids may be sent while these are the rules.
-    pub(in crate::proxy) under: Arc<Tables>,
+    pub(crate) under: Arc<Tables>,
     /// Of each generator.
-    pub(in crate::proxy) taken: Vec<Taken>,
+    pub(crate) taken: Vec<Taken>,
     /// Of the client's text, where it is to be noted.
-    pub(in crate::proxy) digest: Option<Digest>,
+    pub(crate) digest: Option<Digest>,
     /// The packets that the client sent.
-    pub(in crate::proxy) came: Vec<u8>,
+    pub(crate) came: Vec<u8>,
     /// It is being prepared: calls became parameters.
-    pub(in crate::proxy) prepares: Option<Arc<PreparedDraws>>,
+    pub(crate) prepares: Option<Arc<PreparedDraws>>,
 }
 
 /// What was taken of a generator.
 #[derive(Debug)]
-pub(in crate::proxy) struct Taken {
-    pub(in crate::proxy) target: Arc<Target>,
-    pub(in crate::proxy) first: u64,
-    pub(in crate::proxy) last: u64,
+pub(crate) struct Taken {
+    pub(crate) target: Arc<Target>,
+    pub(crate) first: u64,
+    pub(crate) last: u64,
 }
 
 /// A text in which parameters of ours stand for calls. What comes after them takes them for the client's own.
 #[derive(Debug)]
-pub(in crate::proxy) struct PreparedDraws {
+pub(crate) struct PreparedDraws {
     /// Ascending by index.
-    pub(in crate::proxy) params: Vec<DrawParam>,
-    pub(in crate::proxy) client_params: u16,
+    pub(crate) params: Vec<DrawParam>,
+    pub(crate) client_params: u16,
     /// Of the client's text.
-    pub(in crate::proxy) digest: Digest,
+    pub(crate) digest: Digest,
 }
 
 #[derive(Debug)]
-pub(in crate::proxy) struct DrawParam {
+pub(crate) struct DrawParam {
     /// Among the client's and these.
-    pub(in crate::proxy) index: u16,
-    pub(in crate::proxy) form: Form,
+    pub(crate) index: u16,
+    pub(crate) form: Form,
     /// Of the generator, as the session's default database had it then.
-    pub(in crate::proxy) generator: TableName,
+    pub(crate) generator: TableName,
 }
 
 /// A prepared statement with calls.
 #[derive(Debug)]
-pub(in crate::proxy) struct DrawingStatement {
-    pub(in crate::proxy) draws: Arc<PreparedDraws>,
+pub(crate) struct DrawingStatement {
+    pub(crate) draws: Arc<PreparedDraws>,
     /// Of the client's parameters: those of the last execution that sent any.
-    pub(in crate::proxy) types: Option<Vec<ParamType>>,
+    pub(crate) types: Option<Vec<ParamType>>,
     /// The client's parameters that were sent ahead.
-    pub(in crate::proxy) long_data: BTreeSet<u16>,
+    pub(crate) long_data: BTreeSet<u16>,
 }
 
 impl DrawingStatement {
-    pub(in crate::proxy) fn new(draws: Arc<PreparedDraws>) -> Self {
+    pub(crate) fn new(draws: Arc<PreparedDraws>) -> Self {
         DrawingStatement { draws, types: None, long_data: BTreeSet::new() }
     }
 
-    pub(in crate::proxy) fn expected(&self, with_attributes: bool) -> Expected<'_> {
+    pub(crate) fn expected(&self, with_attributes: bool) -> Expected<'_> {
         let (types, long_data) = (self.types.as_deref(), &self.long_data);
         Expected { params: self.draws.client_params, types, long_data, with_attributes }
     }
 }
 
 impl PreparedDraws {
-    pub(in crate::proxy) fn hides(&self, param: u16) -> bool {
+    pub(crate) fn hides(&self, param: u16) -> bool {
         self.params.binary_search_by_key(&param, |param| param.index).is_ok()
     }
 
     /// Where the client's parameter stands among all.
-    pub(in crate::proxy) fn moved(&self, client_param: u16) -> u16 {
+    pub(crate) fn moved(&self, client_param: u16) -> u16 {
         self.params.iter().fold(client_param, |at, param| at + u16::from(param.index <= at))
     }
 }
 
 impl Drawn {
     /// Until when its ids may be sent.
-    pub(in crate::proxy) fn send_by(&self) -> Option<SendBy> {
+    pub(crate) fn send_by(&self) -> Option<SendBy> {
         self.taken.iter().filter_map(|taken| self.under.send_by(&taken.target)).min()
     }
 }
@@ -98,7 +98,7 @@ const AGE_MAX: Duration = Duration::from_secs(5);
 
 /// What the session remembers.
 #[derive(Debug, Default)]
-pub(in crate::proxy) struct DrawnBefore {
+pub(crate) struct DrawnBefore {
     last: BTreeMap<GeneratorName, u64>,
     functions: Vec<OwnFunction>,
 }
@@ -114,24 +114,19 @@ struct OwnFunction {
 }
 
 impl DrawnBefore {
-    pub(in crate::proxy) fn last(&self, generator: &GeneratorName) -> Option<u64> {
+    pub(crate) fn last(&self, generator: &GeneratorName) -> Option<u64> {
         self.last.get(generator).copied()
     }
 
     /// It is sent.
-    pub(in crate::proxy) fn note(&mut self, drawn: &Drawn) {
+    pub(crate) fn note(&mut self, drawn: &Drawn) {
         for Taken { target, last, .. } in &drawn.taken {
             self.last.insert(target.rule.generator.clone(), *last);
         }
     }
 
     /// `None`: it is to be asked.
-    pub(in crate::proxy) fn has_function(
-        &self,
-        name: &str,
-        database: Option<&str>,
-        ddl: u64,
-    ) -> Option<bool> {
+    pub(crate) fn has_function(&self, name: &str, database: Option<&str>, ddl: u64) -> Option<bool> {
         let is_it = |one: &&OwnFunction| {
             one.name == name
                 && one.database.as_deref() == database
@@ -141,7 +136,7 @@ impl DrawnBefore {
         self.functions.iter().find(is_it).map(|one| one.is_there)
     }
 
-    pub(in crate::proxy) fn answered(
+    pub(crate) fn answered(
         &mut self,
         name: &'static str,
         database: Option<String>,

@@ -3,7 +3,7 @@
 //! has stored them, and before the client gets the answer. An account that the server denies its
 //! INSERT cannot use a generator up. `set_id` has those that it says beforehand.
 
-pub(in crate::proxy) mod set_id;
+pub(crate) mod set_id;
 
 use std::sync::Arc;
 
@@ -13,20 +13,20 @@ use crate::tables::Tables;
 
 /// Those of one statement that is under way.
 #[derive(Debug)]
-pub(in crate::proxy) struct Explicit {
+pub(crate) struct Explicit {
     /// Which result of the packet is its own, counted from 0.
-    pub(in crate::proxy) statement: usize,
-    pub(in crate::proxy) target: Arc<Target>,
+    pub(crate) statement: usize,
+    pub(crate) target: Arc<Target>,
     /// The highest first.
-    pub(in crate::proxy) ids: Arc<[u64]>,
+    pub(crate) ids: Arc<[u64]>,
     /// Where they are expected.
     tables: Arc<Tables>,
-    pub(in crate::proxy) is_followed: bool,
+    pub(crate) is_followed: bool,
 }
 
 impl Explicit {
     /// `None`: there is nothing to follow.
-    pub(in crate::proxy) fn expect(
+    pub(crate) fn expect(
         tables: &Arc<Tables>,
         target: &Arc<Target>,
         statement: usize,

@@ -18,9 +18,9 @@ use crate::tables::locks::SendBy;
 /// One ruled INSERT that is on its way.
 #[allow(clippy::struct_excessive_bools)] // Independent facts, not states.
 #[derive(Debug)]
-pub(in crate::proxy) struct InsertReply {
+pub(crate) struct InsertReply {
     /// Which result of the packet is its own, counted from 0.
-    pub(in crate::proxy) statement: usize,
+    pub(crate) statement: usize,
     style: Style,
     /// `None`: it takes none, but its OK packet still shows an id that stands in its text.
     ids: Option<Ids>,
@@ -35,10 +35,10 @@ pub(in crate::proxy) struct InsertReply {
     /// Several sets of parameters in one execution: a wrapper acts for each, and so shows the last id. Whether
     /// `id=LAST_INSERT_ID(id)` is ours: where no row is new the server reports an updated one, and a native table 0.
     bulk: Option<bool>,
-    pub(in crate::proxy) target: Arc<Target>,
+    pub(crate) target: Arc<Target>,
     smallest: Smallest,
     /// Whether its error 1062 is about an id of its own was found out.
-    pub(in crate::proxy) was_looked_at: bool,
+    pub(crate) was_looked_at: bool,
     /// Of the statement that filled the stage.
     more_warnings: i32,
     /// The same, as its OK packet told of it.
@@ -73,7 +73,7 @@ impl LastRow {
 
 /// What is known of the smallest of our ids that is in the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::proxy) enum Smallest {
+pub(crate) enum Smallest {
     NotAsked,
     /// The table could not be asked.
     Unknown,
@@ -83,11 +83,11 @@ pub(in crate::proxy) enum Smallest {
 
 /// First and last of the ids that a statement took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::proxy) struct Ids {
-    pub(in crate::proxy) first: u64,
-    pub(in crate::proxy) last: u64,
+pub(crate) struct Ids {
+    pub(crate) first: u64,
+    pub(crate) last: u64,
     /// Others' ids may lie between them.
-    pub(in crate::proxy) spacing: Spacing,
+    pub(crate) spacing: Spacing,
 }
 
 impl From<&IdBlock> for Ids {
@@ -99,13 +99,13 @@ impl From<&IdBlock> for Ids {
 /// Which of our ids is the smallest in the table? The first that a native table would have
 /// reported.
 #[derive(Debug, Clone)]
-pub(in crate::proxy) struct SmallestId {
-    pub(in crate::proxy) target: Arc<Target>,
-    pub(in crate::proxy) ids: Ids,
+pub(crate) struct SmallestId {
+    pub(crate) target: Arc<Target>,
+    pub(crate) ids: Ids,
 }
 
 #[derive(Debug, Clone)]
-pub(in crate::proxy) enum Settled {
+pub(crate) enum Settled {
     Leave,
     Patch {
         insert_id: u64,
@@ -118,24 +118,24 @@ pub(in crate::proxy) enum Settled {
 impl InsertReply {
     /// Whether the lease that its ids were taken in ends too soon to send it: writing a long
     /// statement took long.
-    pub(in crate::proxy) fn is_late(&self) -> bool {
+    pub(crate) fn is_late(&self) -> bool {
         self.ids.is_some() && self.send_by.is_near()
     }
 
     /// Until when it may be sent, as far as is known now; `None`: it takes no ids.
-    pub(in crate::proxy) fn send_by(&self) -> Option<SendBy> {
+    pub(crate) fn send_by(&self) -> Option<SendBy> {
         self.ids?;
         Some(self.tables.send_by(&self.target).unwrap_or(self.send_by))
     }
 
     /// What was taken for it, if anything.
-    pub(in crate::proxy) fn taken(&self) -> Option<(&Target, Ids)> {
+    pub(crate) fn taken(&self) -> Option<(&Target, Ids)> {
         Some((&self.target, self.ids?))
     }
 
     /// Which of the ids the server names as a duplicate, in whatever language: the first thing between quotes is
     /// the key's value, its parts by dashes.
-    pub(in crate::proxy) fn collided(&self, error: &str) -> Option<u64> {
+    pub(crate) fn collided(&self, error: &str) -> Option<u64> {
         let ids = self.ids.filter(|_| !self.is_said())?;
         let value = error.split('\'').nth(1)?;
         let mut numbers = value.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok());
@@ -144,7 +144,7 @@ impl InsertReply {
 
     /// Whether it may be sent again if one of its ids is in the table already, as far as its form tells: nothing of its packet
     /// has run before it, and its answer tells of no row that was in the way.
-    pub(in crate::proxy) fn may_be_sent_again(&self) -> bool {
+    pub(crate) fn may_be_sent_again(&self) -> bool {
         let is_plain = self.statement == 0 && self.new_rows == NewRows::All && !self.returning;
         let is_single = self.bulk.is_none() && self.filled.is_none() && !self.sets_last_id;
         is_plain
@@ -154,13 +154,13 @@ impl InsertReply {
             && self.target.rule.collide == Collide::Raise
     }
 
-    pub(in crate::proxy) fn rows(&self) -> u32 {
+    pub(crate) fn rows(&self) -> u32 {
         self.rows
     }
 
     /// `last`: of the last row, as the statement is run. `found_rows`: CLIENT_FOUND_ROWS was
     /// negotiated. `set_id`: as it came to its ids.
-    pub(in crate::proxy) fn new(
+    pub(crate) fn new(
         (insert, last): (&InsertPlan, LastId),
         ids: Option<Ids>,
         (found_rows, set_id): (bool, SetId),
@@ -189,13 +189,13 @@ impl InsertReply {
         }
     }
 
-    pub(in crate::proxy) fn is_said(&self) -> bool {
+    pub(crate) fn is_said(&self) -> bool {
         self.ids.is_some() && matches!(self.set_id, SetId::Taken(_))
     }
 
     /// The same of an execution with so many sets of parameters; of one it is an execution as any
     /// other.
-    pub(in crate::proxy) fn in_bulk(self, sets: u32) -> Self {
+    pub(crate) fn in_bulk(self, sets: u32) -> Self {
         if sets == 1 {
             return self;
         }
@@ -209,7 +209,7 @@ impl InsertReply {
     }
 
     /// The same of so many rows from a stage, into the table as it is by now.
-    pub(in crate::proxy) fn staged(
+    pub(crate) fn staged(
         self,
         target: Arc<Target>,
         (rows, more_warnings, filled): (u64, i32, Filled),
@@ -219,31 +219,31 @@ impl InsertReply {
     }
 
     /// The statement that filled the stage.
-    pub(in crate::proxy) fn filled(&self) -> Option<Filled> {
+    pub(crate) fn filled(&self) -> Option<Filled> {
         self.filled
     }
 
     /// Warnings that its own answer does not count, less those that it counts again.
-    pub(in crate::proxy) fn more_warnings(&self) -> i32 {
+    pub(crate) fn more_warnings(&self) -> i32 {
         self.more_warnings
     }
 
-    pub(in crate::proxy) fn answered(&mut self, smallest: Smallest) {
+    pub(crate) fn answered(&mut self, smallest: Smallest) {
         self.smallest = smallest;
     }
 
     /// Whether the statement itself sets what `LAST_INSERT_ID()` shows.
-    pub(in crate::proxy) fn sets_insert_id(&self) -> bool {
+    pub(crate) fn sets_insert_id(&self) -> bool {
         self.bulk.is_none() && matches!(self.style, Style::Wrapped | Style::OdkuOne)
     }
 
     /// Whether its answer may leave an insert id that the server does not know.
-    pub(in crate::proxy) fn may_owe(&self) -> bool {
+    pub(crate) fn may_owe(&self) -> bool {
         self.ids.is_some() && !self.sets_insert_id()
     }
 
     /// What the OK packet's insert id becomes.
-    pub(in crate::proxy) fn settle(&self, ok: &OkPacket<'_>) -> Settled {
+    pub(crate) fn settle(&self, ok: &OkPacket<'_>) -> Settled {
         // What the server says where it has generated no id: nothing, or what the client's
         // LAST_INSERT_ID(x) was given.
         let without_id = if self.sets_last_id { Settled::Leave } else { Settled::Patch { insert_id: 0 } };
@@ -367,7 +367,7 @@ impl InsertReply {
 
     /// The end of the rows that RETURNING answers with: no OK packet tells how many rows are new.
     /// The id that `LAST_INSERT_ID()` then shows, as for [`InsertReply::settle`].
-    pub(in crate::proxy) fn settle_rows(&self) -> Settled {
+    pub(crate) fn settle_rows(&self) -> Settled {
         match (self.style, self.ids) {
             _ if !self.returning => Settled::Leave,
             (Style::Wrapped, Some(ids)) if self.bulk.is_some() => Settled::Patch { insert_id: ids.first },
@@ -383,7 +383,7 @@ impl InsertReply {
 
     /// What `LAST_INSERT_ID()` should show from now on, where the server does not know it.
     /// `insert_id` is what the client's OK packet says.
-    pub(in crate::proxy) fn owed_insert_id(&self, affected_rows: u64, insert_id: u64) -> Option<u64> {
+    pub(crate) fn owed_insert_id(&self, affected_rows: u64, insert_id: u64) -> Option<u64> {
         let ids = self.ids.filter(|_| self.target.rule.insert_id == InsertId::Session)?;
         let is_owed = match self.style {
             Style::Wrapped => self.bulk.is_some() && affected_rows > 0,

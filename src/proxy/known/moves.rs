@@ -6,14 +6,14 @@ use crate::rules::mentions::DefaultSchema;
 
 /// The default database as it is known without asking.
 #[derive(Debug)]
-pub(in crate::proxy) enum DefaultDatabase {
+pub(crate) enum DefaultDatabase {
     /// It was moved by something that has no answer yet, or that nothing reports.
     Unknown,
     Is(Option<String>),
 }
 
 impl DefaultDatabase {
-    pub(in crate::proxy) fn at_login(database: Option<&[u8]>) -> Self {
+    pub(crate) fn at_login(database: Option<&[u8]>) -> Self {
         let name = database.filter(|name| !name.is_empty()).map(std::str::from_utf8);
         match name {
             None => DefaultDatabase::Is(None),
@@ -26,7 +26,7 @@ impl DefaultDatabase {
 
 /// What a text does that may move the default database.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::proxy) enum Move {
+pub(crate) enum Move {
     /// It moves it to this schema, and does nothing else.
     Now(String),
     /// It prepares a text that does so when it is executed.
@@ -36,7 +36,7 @@ pub(in crate::proxy) enum Move {
 }
 
 impl Move {
-    pub(in crate::proxy) fn of(command: Command, text: &[u8]) -> Move {
+    pub(crate) fn of(command: Command, text: &[u8]) -> Move {
         let is_driver = command == Command::StmtPrepare;
         if let Some(name) = used_schema(text) {
             return if is_driver { Move::Later(name) } else { Move::Now(name) };
@@ -51,7 +51,7 @@ impl Move {
         }
     }
 
-    pub(in crate::proxy) fn now(&self) -> Option<String> {
+    pub(crate) fn now(&self) -> Option<String> {
         match self {
             Move::Now(name) => Some(name.clone()),
             Move::Later(_) | Move::Unclear => None,
@@ -61,7 +61,7 @@ impl Move {
 
 /// Where the texts that the session has prepared move its default database.
 #[derive(Debug, Default)]
-pub(in crate::proxy) struct UnseenMoves {
+pub(crate) struct UnseenMoves {
     to: Vec<String>,
     /// One of them may move it to a schema that does not show, or there were too many to be kept.
     anywhere: bool,
@@ -71,7 +71,7 @@ pub(in crate::proxy) struct UnseenMoves {
 const SCHEMAS_MAX: usize = 16;
 
 impl UnseenMoves {
-    pub(in crate::proxy) fn add(&mut self, to: Option<String>) {
+    pub(crate) fn add(&mut self, to: Option<String>) {
         match to {
             Some(to) if self.to.contains(&to) => {}
             Some(to) if self.to.len() < SCHEMAS_MAX => self.to.push(to),
@@ -79,12 +79,12 @@ impl UnseenMoves {
         }
     }
 
-    pub(in crate::proxy) fn are_known(&self) -> bool {
+    pub(crate) fn are_known(&self) -> bool {
         !self.anywhere
     }
 
     /// Where it may be by now, if it was `default` before they were executed.
-    pub(in crate::proxy) fn from<'a>(&'a self, default: Option<&'a str>) -> DefaultSchema<'a> {
+    pub(crate) fn from<'a>(&'a self, default: Option<&'a str>) -> DefaultSchema<'a> {
         match &*self.to {
             _ if self.anywhere => DefaultSchema::Unknown,
             [] => DefaultSchema::of(default),
@@ -108,7 +108,7 @@ fn used_schema(text: &[u8]) -> Option<String> {
 }
 
 /// A name of characters that are the same in every character set.
-pub(in crate::proxy) fn plain_name(name: &[u8]) -> Option<String> {
+pub(crate) fn plain_name(name: &[u8]) -> Option<String> {
     let is_same = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'`' | b'\\' | b'~');
     std::str::from_utf8(name).ok().filter(|_| !name.is_empty() && name.iter().all(is_same)).map(str::to_owned)
 }

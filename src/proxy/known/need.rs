@@ -17,7 +17,7 @@ use crate::table_name::TableName;
 use crate::tables::Tables;
 
 #[derive(Debug)]
-pub(in crate::proxy) enum Need {
+pub(crate) enum Need {
     /// sql_mode, character set and default database of the session, after all that was sent before
     /// has taken effect.
     State { must_ask: bool },
@@ -65,14 +65,14 @@ impl From<plan::Need> for Need {
 
 /// A right to the id's column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(in crate::proxy) enum Right {
+pub(crate) enum Right {
     Insert,
     /// To read and update it.
     Update,
 }
 
 /// Why a command is not sent to the server, or not yet.
-pub(in crate::proxy) enum Unsent {
+pub(crate) enum Unsent {
     /// It is decided again when this is known.
     Needs(Need),
     Refused(Refusal),
@@ -98,17 +98,17 @@ impl From<Refusal> for Unsent {
 }
 
 /// A statement that cannot be read, as it is shown to the server.
-pub(in crate::proxy) struct Shown {
-    pub(in crate::proxy) text: Vec<u8>,
+pub(crate) struct Shown {
+    pub(crate) text: Vec<u8>,
     /// It is a text within a statement.
-    pub(in crate::proxy) is_inner: bool,
+    pub(crate) is_inner: bool,
     /// The answer where the server finds nothing wrong with it.
-    pub(in crate::proxy) refusal: Refusal,
+    pub(crate) refusal: Refusal,
 }
 
 impl Shown {
     /// `text`: the packet's.
-    pub(in crate::proxy) fn new(unreadable: Unreadable, text: &[u8]) -> Self {
+    pub(crate) fn new(unreadable: Unreadable, text: &[u8]) -> Self {
         let Unreadable { statement, inner, refusal } = unreadable;
         let is_inner = inner.is_some();
         let text = inner.unwrap_or_else(|| text.get(statement).unwrap_or(text).to_vec());
@@ -136,13 +136,13 @@ struct Held {
 /// What was found out for the client's present command. The session keeps the rest of it where it
 /// belongs: with its temporary tables, rights and names.
 #[derive(Debug, Default)]
-pub(in crate::proxy) struct Supplied {
+pub(crate) struct Supplied {
     lookups: u32,
     /// How much DDL had been seen when something was first looked up for the command. What comes later
     /// is beside it, and does not have it look again.
     since: Option<u64>,
     /// Columns that did not fit the text have been read again.
-    pub(in crate::proxy) has_read_again: bool,
+    pub(crate) has_read_again: bool,
     looks: u32,
     /// Since when tables are looked at for the command.
     looked_from: Option<Instant>,
@@ -154,20 +154,20 @@ pub(in crate::proxy) struct Supplied {
     /// Keeps ids that the client wrote from being issued while others are waited for.
     explicit: Vec<Explicit>,
     /// `insert_id`, which the server is to use for it.
-    pub(in crate::proxy) next_ids: Option<NextIds>,
+    pub(crate) next_ids: Option<NextIds>,
     /// Why there are no ids for it: the server is to number its rows.
-    pub(in crate::proxy) without_ids: Option<String>,
+    pub(crate) without_ids: Option<String>,
 }
 
 impl Supplied {
     /// Whether one more question may be asked.
-    pub(in crate::proxy) fn may_look(&mut self) -> bool {
+    pub(crate) fn may_look(&mut self) -> bool {
         self.lookups += 1;
         self.lookups <= LOOKUPS_MAX
     }
 
     /// What a name means to the command; never waits.
-    pub(in crate::proxy) fn lookup(&self, tables: &Tables, schema: &str, table: &str) -> Lookup {
+    pub(crate) fn lookup(&self, tables: &Tables, schema: &str, table: &str) -> Lookup {
         match self.since {
             None => tables.lookup(schema, table),
             Some(ddl) => tables.lookup_since(schema, table, ddl),
@@ -176,14 +176,14 @@ impl Supplied {
 
     /// Something is looked up for the command. `is_first`: nothing of its session is under way before
     /// it, whose DDL would have to be waited for.
-    pub(in crate::proxy) fn begin_looking(&mut self, tables: &Tables, is_first: bool) {
+    pub(crate) fn begin_looking(&mut self, tables: &Tables, is_first: bool) {
         if is_first {
             self.since.get_or_insert_with(|| tables.ddl_seen());
         }
     }
 
     /// What was read so long ago that it is to be read again before the statements go on.
-    pub(in crate::proxy) fn outdated<'a>(
+    pub(crate) fn outdated<'a>(
         &mut self,
         tables: &Tables,
         mut inserts: impl Iterator<Item = &'a InsertPlan>,
@@ -199,13 +199,13 @@ impl Supplied {
         Some(Need::Table { name, again: true })
     }
 
-    pub(in crate::proxy) fn put(&mut self, tables: &Arc<Tables>, target: Arc<Target>, ids: IdBlock) {
+    pub(crate) fn put(&mut self, tables: &Arc<Tables>, target: Arc<Target>, ids: IdBlock) {
         self.ids.push(Held { under: tables.clone(), target, ids, since: Instant::now() });
     }
 
     /// The look at a table before its ids are taken, if the statement hides collisions and it is due. The looks at all tables of a packet count for
     /// [`PACKET_LOOKS_MAX`], or those at its first tables would be too old when the last one is looked at.
-    pub(in crate::proxy) fn look_before(
+    pub(crate) fn look_before(
         &mut self,
         tables: &Tables,
         insert: &InsertPlan,
@@ -224,7 +224,7 @@ impl Supplied {
         Err(Refusal::NoId(target.at(why)).into())
     }
 
-    pub(in crate::proxy) fn take(
+    pub(crate) fn take(
         &mut self,
         tables: &Arc<Tables>,
         target: &Arc<Target>,
@@ -237,12 +237,12 @@ impl Supplied {
         Some(self.ids.remove(at).ids)
     }
 
-    pub(in crate::proxy) fn keep_expecting(&mut self, explicit: impl IntoIterator<Item = Explicit>) {
+    pub(crate) fn keep_expecting(&mut self, explicit: impl IntoIterator<Item = Explicit>) {
         self.explicit.extend(explicit);
     }
 
     /// All begins again by other rules.
-    pub(in crate::proxy) fn begin_again(&mut self) {
+    pub(crate) fn begin_again(&mut self) {
         *self = Supplied { lookups: self.lookups, looks: self.looks, ..Supplied::default() };
     }
 }

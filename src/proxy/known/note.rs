@@ -10,7 +10,7 @@ use crate::rewrite::plan::target::Target;
 
 /// What the response of a client's command means to the session.
 #[derive(Debug)]
-pub(in crate::proxy) enum Note {
+pub(crate) enum Note {
     Nothing,
     /// Statements of a packet: the ruled INSERTs among them, whose OK packets may need their insert
     /// id, and what they do to the session.
@@ -34,17 +34,17 @@ pub(in crate::proxy) enum Note {
 
 impl Note {
     /// Whether ids were put in.
-    pub(in crate::proxy) fn has_inserts(&self) -> bool {
+    pub(crate) fn has_inserts(&self) -> bool {
         self.inserts().iter().any(|insert| insert.taken().is_some())
     }
 
     /// The ruled INSERTs whose OK packets may need their insert id.
-    pub(in crate::proxy) fn inserts(&self) -> &[InsertReply] {
+    pub(crate) fn inserts(&self) -> &[InsertReply] {
         if let Note::Statements { inserts, .. } = self { inserts } else { &[] }
     }
 
     /// The ruled table that the command is for, or the first of several.
-    pub(in crate::proxy) fn first_target(&self) -> Option<&Target> {
+    pub(crate) fn first_target(&self) -> Option<&Target> {
         match self {
             Note::Statements { inserts, .. } => inserts.first().map(|insert| &*insert.target),
             Note::Prepare(kept) => kept.prepared.as_ref().map(|prepared| &*prepared.insert.target),
@@ -53,16 +53,12 @@ impl Note {
     }
 
     /// Of a packet without ruled INSERTs.
-    pub(in crate::proxy) fn effects(effects: Arc<Effects>) -> Note {
+    pub(crate) fn effects(effects: Arc<Effects>) -> Note {
         Note::Statements { inserts: Vec::new(), explicit: Vec::new(), effects: Some(effects) }
     }
 
     /// Allocates nothing where nothing is done to the session.
-    pub(in crate::proxy) fn statements(
-        inserts: Vec<InsertReply>,
-        explicit: Vec<Explicit>,
-        effects: Effects,
-    ) -> Note {
+    pub(crate) fn statements(inserts: Vec<InsertReply>, explicit: Vec<Explicit>, effects: Effects) -> Note {
         let effects = (!effects.is_nothing()).then(|| Arc::new(effects));
         if inserts.is_empty() && explicit.is_empty() && effects.is_none() {
             return Note::Nothing;
@@ -71,7 +67,7 @@ impl Note {
     }
 
     /// Whether ids are taken only after it has been answered.
-    pub(in crate::proxy) fn moves_ids(&self) -> bool {
+    pub(crate) fn moves_ids(&self) -> bool {
         matches!(self, Note::Statements { effects: Some(effects), .. } if effects.moves_ids)
     }
 }

@@ -4,17 +4,17 @@ use std::collections::VecDeque;
 
 /// What `LAST_INSERT_ID()` should show and the server does not know.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::proxy) struct OwedInsertId {
-    pub(in crate::proxy) id: u64,
+pub(crate) struct OwedInsertId {
+    pub(crate) id: u64,
     /// Insert ids that later statements of the same packet answered with, the last one first. Where
     /// the function shows one of them, the server has generated it, and nothing is owed any more;
     /// an id that the client wrote reaches the packet only.
-    pub(in crate::proxy) perhaps_newer: VecDeque<u64>,
+    pub(crate) perhaps_newer: VecDeque<u64>,
 }
 
 impl OwedInsertId {
     /// The statement that brings the function up to date.
-    pub(in crate::proxy) fn statement(&self) -> String {
+    pub(crate) fn statement(&self) -> String {
         let Self { id, perhaps_newer } = self;
         if perhaps_newer.is_empty() {
             return format!("SET last_insert_id={id}");

@@ -8,7 +8,7 @@ use crate::tables::Tables;
 /// Texts of SQL's PREPARE that passed as no rule could concern them. A later rule may concern one;
 /// then its name is to be prepared again.
 #[derive(Debug, Default)]
-pub(in crate::proxy) struct PreparedUnseen {
+pub(crate) struct PreparedUnseen {
     texts: Vec<u8>,
     /// Some were not kept.
     is_full: bool,
@@ -20,7 +20,7 @@ pub(in crate::proxy) struct PreparedUnseen {
 const UNSEEN_BYTES_MAX: usize = 64 * 1024;
 
 impl PreparedUnseen {
-    pub(in crate::proxy) fn note(&mut self, text: &[u8], tables: &Arc<Tables>) {
+    pub(crate) fn note(&mut self, text: &[u8], tables: &Arc<Tables>) {
         self.under = Arc::downgrade(tables);
         if self.texts.len() + text.len() > UNSEEN_BYTES_MAX {
             self.is_full = true;
@@ -31,7 +31,7 @@ impl PreparedUnseen {
     }
 
     /// Whether one of them may name a table that has a rule by now.
-    pub(in crate::proxy) fn may_run(&self, tables: &Arc<Tables>) -> bool {
+    pub(crate) fn may_run(&self, tables: &Arc<Tables>) -> bool {
         let is_known = self.texts.is_empty() && !self.is_full;
         if is_known || std::ptr::eq(self.under.as_ptr(), Arc::as_ptr(tables)) {
             return false;

@@ -44,7 +44,7 @@ impl Allowed {
         self.0.lock().get(account).is_some_and(|rights| rights.contains(&(right, table)))
     }
 
-    pub(in crate::proxy) fn note(&self, account: &Account, right: Right, table: TableName) {
+    pub(crate) fn note(&self, account: &Account, right: Right, table: TableName) {
         let mut all = self.0.lock();
         if all.values().map(HashSet::len).sum::<usize>() >= REMEMBERED_MAX {
             all.clear();
@@ -70,7 +70,7 @@ enum Answer {
 
 /// What one session knows.
 #[derive(Debug)]
-pub(in crate::proxy) struct Rights {
+pub(crate) struct Rights {
     account: Account,
     all: Arc<Allowed>,
     own: Vec<(Right, TableName)>,
@@ -93,7 +93,7 @@ fn denies(code: u16) -> bool {
 
 /// The server's error 1143 of the id's column, which the client may not have named, and the grant that is missing. `None`: it is
 /// another error.
-pub(in crate::proxy) fn with_remedy(payload: &[u8], target: &Target) -> Option<Vec<u8>> {
+pub(crate) fn with_remedy(payload: &[u8], target: &Target) -> Option<Vec<u8>> {
     const COLUMN_DENIED: u16 = 1143;
     let (code, text) = parse_err(payload).filter(|(code, _)| *code == COLUMN_DENIED)?;
     let privilege = text.split(' ').next().filter(|word| matches!(*word, "INSERT" | "SELECT" | "UPDATE"))?;
@@ -110,17 +110,17 @@ pub(in crate::proxy) fn with_remedy(payload: &[u8], target: &Target) -> Option<V
 }
 
 impl Rights {
-    pub(in crate::proxy) fn new(account: Account, all: Arc<Allowed>) -> Self {
+    pub(crate) fn new(account: Account, all: Arc<Allowed>) -> Self {
         Rights { account, all, own: Vec::new(), cannot_update: Vec::new(), answers: Vec::new() }
     }
 
     /// Who logged in to the server.
-    pub(in crate::proxy) fn user(&self) -> &[u8] {
+    pub(crate) fn user(&self) -> &[u8] {
         &self.account.0
     }
 
     /// The session is another user's now.
-    pub(in crate::proxy) fn changes(&mut self, user: &[u8]) {
+    pub(crate) fn changes(&mut self, user: &[u8]) {
         self.account.0 = user.to_vec();
         self.own.clear();
         self.cannot_update.clear();
@@ -141,7 +141,7 @@ impl Rights {
     }
 
     /// The server has let the account use it, or would.
-    pub(in crate::proxy) fn note(&mut self, right: Right, target: &Target) {
+    pub(crate) fn note(&mut self, right: Right, target: &Target) {
         if self.is_own(right, target) {
             return;
         }
@@ -150,7 +150,7 @@ impl Rights {
     }
 
     /// The server has answered an INSERT into it with this error.
-    pub(in crate::proxy) fn note_error(&mut self, target: &Target, code: u16) {
+    pub(crate) fn note_error(&mut self, target: &Target, code: u16) {
         if denies(code) {
             self.own.clear();
             self.all.forget(&self.account, &name_of(target));
@@ -158,7 +158,7 @@ impl Rights {
     }
 
     /// What it says of the right.
-    pub(in crate::proxy) fn answered(&mut self, right: Right, target: &Target, answered: Answered) {
+    pub(crate) fn answered(&mut self, right: Right, target: &Target, answered: Answered) {
         match answered {
             Ok(_) => self.note(right, target),
             Err(error)
@@ -177,30 +177,26 @@ impl Rights {
     }
 
     /// The server could not be asked.
-    pub(in crate::proxy) fn unsure(&mut self, right: Right, target: &Target) {
+    pub(crate) fn unsure(&mut self, right: Right, target: &Target) {
         match right {
             Right::Insert => self.answers.push((name_of(target), Answer::Unsure)),
             Right::Update => self.note_own(right, target),
         }
     }
 
-    pub(in crate::proxy) fn cannot_update(&self) -> &[TableName] {
+    pub(crate) fn cannot_update(&self) -> &[TableName] {
         &self.cannot_update
     }
 
     /// Whether a row that a statement updates can be told is asked before it is written.
-    pub(in crate::proxy) fn update_is_unknown(
-        &self,
-        plan: &Plan,
-        reads_warnings: impl Fn() -> bool,
-    ) -> Option<Need> {
+    pub(crate) fn update_is_unknown(&self, plan: &Plan, reads_warnings: impl Fn() -> bool) -> Option<Need> {
         let mut telling = plan.inserts.iter().filter(|insert| insert.updates_id());
         let unknown = telling.find(|insert| !self.has(Right::Update, &insert.target))?;
         (!reads_warnings()).then(|| Need::Right(Right::Update, unknown.target.clone()))
     }
 
     /// The statement that they were for is decided.
-    pub(in crate::proxy) fn forget_answers(&mut self) {
+    pub(crate) fn forget_answers(&mut self) {
         self.answers.clear();
         if self.own.len() > OWN_MAX {
             self.own.clear();
@@ -212,11 +208,7 @@ impl Rights {
 
     /// Why no id may be taken for the packet, or not yet. `reads_warnings`: whether it reads how many warnings or errors the
     /// statement before it had, which are lost where the server is asked.
-    pub(in crate::proxy) fn objection(
-        &self,
-        plan: &Plan,
-        reads_warnings: impl Fn() -> bool,
-    ) -> Option<Unsent> {
+    pub(crate) fn objection(&self, plan: &Plan, reads_warnings: impl Fn() -> bool) -> Option<Unsent> {
         let takes =
             |insert: &&InsertPlan| insert.ids > 0 || !insert.explicit.is_empty() || insert.stage.is_some();
         let mut asked = plan.inserts.iter().filter(takes);

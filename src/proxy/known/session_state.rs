@@ -26,38 +26,38 @@ use crate::sql::dialect::{ClientCharset, Dialect, Server, ServerKind, SqlMode};
 use crate::table_name::NameCase;
 use crate::text_query::unhex;
 
-pub(in crate::proxy) struct SessionState {
+pub(crate) struct SessionState {
     server: Server,
     knowledge: Knowledge,
     /// The client's own tracking, while the server tracks for the proxy too.
     own_tracking: Option<Own>,
     /// By the session's texts so far.
-    pub(in crate::proxy) mentioned: Mentioned,
+    pub(crate) mentioned: Mentioned,
     default: DefaultDatabase,
     /// The one before the last statement that may move it.
     moved_from: DefaultDatabase,
     /// Statements were prepared that may move it, whenever they are executed.
-    pub(in crate::proxy) moves_unseen: UnseenMoves,
-    pub(in crate::proxy) multi_statements: bool,
+    pub(crate) moves_unseen: UnseenMoves,
+    pub(crate) multi_statements: bool,
     /// Status bits of the last response.
-    pub(in crate::proxy) status: u16,
+    pub(crate) status: u16,
     /// What the server has reported last, to a client that lets it track: servers do by default.
     reported_charset: Option<ClientCharset>,
     /// The client may have had the server report it no longer.
     may_miss_reports: bool,
-    pub(in crate::proxy) temporary: TemporaryTables,
-    pub(in crate::proxy) sql_prepared: SqlPrepared,
-    pub(in crate::proxy) prepared_unseen: PreparedUnseen,
+    pub(crate) temporary: TemporaryTables,
+    pub(crate) sql_prepared: SqlPrepared,
+    pub(crate) prepared_unseen: PreparedUnseen,
     /// What SQL's PREPARE would have named, were the rules in shadow mode on.
-    pub(in crate::proxy) rehearsed_prepared: SqlPrepared,
+    pub(crate) rehearsed_prepared: SqlPrepared,
     /// `LAST_INSERT_ID()` should show this, and the server does not know it yet.
-    pub(in crate::proxy) owed_insert_id: Option<OwedInsertId>,
+    pub(crate) owed_insert_id: Option<OwedInsertId>,
     /// The temporary table of an INSERT ... SELECT is still there: what drops it.
-    pub(in crate::proxy) stage: Option<Vec<u8>>,
+    pub(crate) stage: Option<Vec<u8>>,
     /// Of the last statement, where the server does not show them all.
-    pub(in crate::proxy) warned: Option<Box<Warned>>,
-    pub(in crate::proxy) set_id: SetId,
-    pub(in crate::proxy) drawn: DrawnBefore,
+    pub(crate) warned: Option<Box<Warned>>,
+    pub(crate) set_id: SetId,
+    pub(crate) drawn: DrawnBefore,
 }
 
 #[derive(Debug)]
@@ -85,45 +85,45 @@ enum Knowledge {
 /// Which parts of ruled names the session's texts have mentioned. A session that has mentioned both
 /// may put such a name together from pieces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(in crate::proxy) struct Mentioned {
+pub(crate) struct Mentioned {
     table: bool,
     /// Or it was the default database.
     schema: bool,
 }
 
 impl Mentioned {
-    pub(in crate::proxy) fn new(mention: Mention, has_default_rules: bool) -> Self {
+    pub(crate) fn new(mention: Mention, has_default_rules: bool) -> Self {
         Mentioned { table: mention.words, schema: mention.schema || has_default_rules }
     }
 
-    pub(in crate::proxy) fn and(self, other: Mentioned) -> Self {
+    pub(crate) fn and(self, other: Mentioned) -> Self {
         Mentioned { table: self.table || other.table, schema: self.schema || other.schema }
     }
 
-    pub(in crate::proxy) fn is_ruled(self) -> bool {
+    pub(crate) fn is_ruled(self) -> bool {
         self.table && self.schema
     }
 }
 
 /// What the meaning of a statement depends on.
 #[derive(Debug)]
-pub(in crate::proxy) struct State {
-    pub(in crate::proxy) dialect: Dialect,
-    pub(in crate::proxy) database: Option<String>,
+pub(crate) struct State {
+    pub(crate) dialect: Dialect,
+    pub(crate) database: Option<String>,
     /// `None`: one of them has changed since they were read.
-    pub(in crate::proxy) settings: Option<Arc<Settings>>,
+    pub(crate) settings: Option<Arc<Settings>>,
 }
 
 impl State {
     /// A text of ours in the session's character set. `None`: it has not all of the characters.
-    pub(in crate::proxy) fn written(&self, text: &str) -> Option<Vec<u8>> {
+    pub(crate) fn written(&self, text: &str) -> Option<Vec<u8>> {
         self.dialect.charset.written(text).map(Cow::into_owned)
     }
 }
 
 impl SessionState {
     /// `database`: as the client named it when it logged in.
-    pub(in crate::proxy) fn new(
+    pub(crate) fn new(
         server: Server,
         case: NameCase,
         multi_statements: bool,
@@ -154,12 +154,12 @@ impl SessionState {
         }
     }
 
-    pub(in crate::proxy) fn has_status(&self, bit: u16) -> bool {
+    pub(crate) fn has_status(&self, bit: u16) -> bool {
         self.status & bit != 0
     }
 
     /// Whether the state is known, or will never be: then there is nothing to wait for.
-    pub(in crate::proxy) fn is_settled(&self) -> bool {
+    pub(crate) fn is_settled(&self) -> bool {
         matches!(
             self.knowledge,
             Knowledge::Known(_) | Knowledge::Doubted(_) | Knowledge::Never | Knowledge::Locked(_)
@@ -167,12 +167,12 @@ impl SessionState {
     }
 
     /// Whether nothing was asked, and no rule could concern what was sent so far.
-    pub(in crate::proxy) fn is_untouched(&self) -> bool {
+    pub(crate) fn is_untouched(&self) -> bool {
         matches!(self.knowledge, Knowledge::Untouched)
     }
 
     /// How the server reads statements, as far as the status bits tell.
-    pub(in crate::proxy) fn presumed_dialect(&self) -> Dialect {
+    pub(crate) fn presumed_dialect(&self) -> Dialect {
         let mode = |bit, mode| if self.status & bit != 0 { mode } else { SqlMode::NONE };
         let backslash = mode(status::NO_BACKSLASH_ESCAPES, SqlMode::NO_BACKSLASH_ESCAPES);
         let quotes = match self.server.kind {
@@ -183,7 +183,7 @@ impl SessionState {
     }
 
     /// The way in which the server reads statements, as far as it is certain.
-    pub(in crate::proxy) fn dialect(&self) -> Dialect {
+    pub(crate) fn dialect(&self) -> Dialect {
         if let Knowledge::Known(state) = &self.knowledge {
             return state.dialect;
         }
@@ -192,22 +192,22 @@ impl SessionState {
     }
 
     /// `character_set_client`, where the server has reported it.
-    pub(in crate::proxy) fn reported_charset(&self) -> Option<ClientCharset> {
+    pub(crate) fn reported_charset(&self) -> Option<ClientCharset> {
         self.reported_charset.filter(|_| !self.may_miss_reports)
     }
 
     /// A statement may change what the server reports.
-    pub(in crate::proxy) fn may_miss_reports(&mut self) {
+    pub(crate) fn may_miss_reports(&mut self) {
         self.may_miss_reports = true;
     }
 
     /// Whether a statement may look at the client's own tracking, or set it.
-    pub(in crate::proxy) fn shows_own_tracking(&self) -> bool {
+    pub(crate) fn shows_own_tracking(&self) -> bool {
         matches!(self.knowledge, Knowledge::GivenBack)
     }
 
     /// The default database, as far as it is known without asking.
-    pub(in crate::proxy) fn default_schema(&self) -> DefaultSchema<'_> {
+    pub(crate) fn default_schema(&self) -> DefaultSchema<'_> {
         match (&self.knowledge, &self.default) {
             (Knowledge::Known(state), _) => DefaultSchema::of(state.database.as_deref()),
             (_, DefaultDatabase::Is(name)) => self.moves_unseen.from(name.as_deref()),
@@ -216,55 +216,55 @@ impl SessionState {
     }
 
     /// Something was sent that may move it.
-    pub(in crate::proxy) fn may_move(&mut self) {
+    pub(crate) fn may_move(&mut self) {
         self.moved_from = std::mem::replace(&mut self.default, DefaultDatabase::Unknown);
     }
 
     /// A COM_CHANGE_USER has succeeded with this one.
-    pub(in crate::proxy) fn starts_in(&mut self, database: &[u8]) {
+    pub(crate) fn starts_in(&mut self, database: &[u8]) {
         self.default = DefaultDatabase::at_login(Some(database));
     }
 
     /// Which changes of the session's state the client gets, if it gets any.
-    pub(in crate::proxy) fn state_report(&self) -> StateReport<'_> {
+    pub(crate) fn state_report(&self) -> StateReport<'_> {
         self.own_tracking.as_ref().map_or(StateReport::All, |own| StateReport::Filtered(&own.0))
     }
 
     /// Whether the client must not see the status bit for a changed state: only the proxy asked for
     /// it.
-    pub(in crate::proxy) fn hides_state_bit(&self) -> bool {
+    pub(crate) fn hides_state_bit(&self) -> bool {
         self.own_tracking.as_ref().is_some_and(|own| !own.0.state_change)
     }
 
     /// Whether the server tracks all that is needed, whatever the proxy sets.
-    pub(in crate::proxy) fn is_tracked_anyway(&self) -> bool {
+    pub(crate) fn is_tracked_anyway(&self) -> bool {
         self.own_tracking.as_ref().is_some_and(Own::suffices)
     }
 
     /// Whether it was asked for the state, and has not answered.
-    pub(in crate::proxy) fn awaits_state(&self) -> bool {
+    pub(crate) fn awaits_state(&self) -> bool {
         matches!(self.knowledge, Knowledge::Asked | Knowledge::AskedAgain)
     }
 
-    pub(in crate::proxy) fn is_tracked(&self) -> bool {
+    pub(crate) fn is_tracked(&self) -> bool {
         self.own_tracking.is_some()
     }
 
     /// The statement that puts the client's own tracking back, for it may look at it or set it. The
     /// state is asked for again before the next statement that may matter.
-    pub(in crate::proxy) fn give_back_tracking(&mut self) -> Option<String> {
+    pub(crate) fn give_back_tracking(&mut self) -> Option<String> {
         let own = self.own_tracking.take_if(|own| !own.suffices())?;
         self.temporary.unsure();
         self.knowledge = Knowledge::GivenBack;
         Some(own.statement())
     }
 
-    pub(in crate::proxy) fn is_in_doubt(&self) -> bool {
+    pub(crate) fn is_in_doubt(&self) -> bool {
         matches!(self.knowledge, Knowledge::Doubted(_))
     }
 
     /// Whether the state must be asked for now; it counts as asked from here on.
-    pub(in crate::proxy) fn ask(&mut self) -> bool {
+    pub(crate) fn ask(&mut self) -> bool {
         let asked = match &self.knowledge {
             Knowledge::Untouched | Knowledge::Forgotten | Knowledge::GivenBack => Knowledge::Asked,
             Knowledge::Doubted(_) | Knowledge::Known(State { settings: None, .. }) => Knowledge::AskedAgain,
@@ -274,7 +274,7 @@ impl SessionState {
         true
     }
 
-    pub(in crate::proxy) fn state(&self) -> Option<&State> {
+    pub(crate) fn state(&self) -> Option<&State> {
         match &self.knowledge {
             Knowledge::Known(state) | Knowledge::Doubted(state) => Some(state),
             _ => None,
@@ -282,7 +282,7 @@ impl SessionState {
     }
 
     /// [`State::written`], if the state is known.
-    pub(in crate::proxy) fn written(&self, text: &str) -> Option<Vec<u8>> {
+    pub(crate) fn written(&self, text: &str) -> Option<Vec<u8>> {
         self.state()?.written(text)
     }
 
@@ -296,13 +296,13 @@ impl SessionState {
 
     /// Something has changed that no text shows: temporary tables, or the tracking that all of this
     /// rests on.
-    pub(in crate::proxy) fn doubt(&mut self) {
+    pub(crate) fn doubt(&mut self) {
         self.temporary.unsure();
         self.doubt_state();
     }
 
     /// The session is as after a login: nothing is known, nothing is tracked, no id is owed.
-    pub(in crate::proxy) fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         let (case, status) = (self.temporary.case(), self.status & !status::IN_TRANS);
         *self = SessionState {
             mentioned: self.mentioned,
@@ -313,7 +313,7 @@ impl SessionState {
 
     /// The same where the default database stays as it is: for a COM_RESET_CONNECTION, and for a
     /// COM_CHANGE_USER that the server has refused.
-    pub(in crate::proxy) fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         let default = std::mem::replace(&mut self.default, DefaultDatabase::Unknown);
         let moves = std::mem::take(&mut self.moves_unseen);
         self.forget();
@@ -324,14 +324,14 @@ impl SessionState {
 
     /// A statement was decided without the state. Where that could not be read, it is asked for
     /// again before the next one: the question was killed, say, or the password is changed by now.
-    pub(in crate::proxy) fn forget_failure(&mut self) {
+    pub(crate) fn forget_failure(&mut self) {
         if matches!(self.knowledge, Knowledge::Never | Knowledge::Locked(_)) {
             self.knowledge = Knowledge::Forgotten;
         }
     }
 
     /// The server's error to everything but a change of the password.
-    pub(in crate::proxy) fn locked(&self) -> Option<&[u8]> {
+    pub(crate) fn locked(&self) -> Option<&[u8]> {
         match &self.knowledge {
             Knowledge::Locked(error) => Some(error),
             _ => None,
@@ -340,16 +340,16 @@ impl SessionState {
 
     /// The state was asked for, and this was the answer. The other question that goes with it may
     /// succeed on MariaDB.
-    pub(in crate::proxy) fn is_locked(&mut self, error: Vec<u8>) {
+    pub(crate) fn is_locked(&mut self, error: Vec<u8>) {
         self.knowledge = Knowledge::Locked(error);
     }
 
-    pub(in crate::proxy) fn cannot_be_known(&mut self) {
+    pub(crate) fn cannot_be_known(&mut self) {
         self.knowledge = Knowledge::Never;
     }
 
     /// The row that answers [`crate::proxy::known::tracking::STATE_SQL`].
-    pub(in crate::proxy) fn take_state(&mut self, row: Option<&[u8]>) {
+    pub(crate) fn take_state(&mut self, row: Option<&[u8]>) {
         if matches!(self.knowledge, Knowledge::Never) {
             // Changes are not reported, so what is true now may not be true later.
             return;
@@ -407,7 +407,7 @@ impl SessionState {
     /// variable that it sets, or, where it has set both, by nothing at all after the status bit
     /// that announces it (measured on MariaDB 10.11 and MySQL 9.7). `is_last`: nothing was sent
     /// after what it answers.
-    pub(in crate::proxy) fn take_changes(&mut self, ok: &OkPacket<'_>, explained: bool, is_last: bool) {
+    pub(crate) fn take_changes(&mut self, ok: &OkPacket<'_>, explained: bool, is_last: bool) {
         let changes = ok.state_changes();
         for change in changes.clone() {
             match change {
@@ -459,7 +459,7 @@ impl SessionState {
     /// What a packet's statements did. Default database, sql_mode and character set come by
     /// [`SessionState::take_changes`], however far the packet got.
     /// `is_last`: nothing was sent after what has been answered.
-    pub(in crate::proxy) fn take_effects(
+    pub(crate) fn take_effects(
         &mut self,
         effects: &Effects,
         succeeded: bool,
@@ -482,13 +482,13 @@ impl SessionState {
         self.temporary.take_effects(effects, succeeded, answered);
     }
 
-    pub(in crate::proxy) fn owe_insert_id(&mut self, id: Option<u64>) {
+    pub(crate) fn owe_insert_id(&mut self, id: Option<u64>) {
         self.owed_insert_id = id.map(|id| OwedInsertId { id, perhaps_newer: VecDeque::new() });
     }
 
     /// A statement that no rule concerns has answered with an insert id: the server has generated
     /// it, or the client wrote it.
-    pub(in crate::proxy) fn saw_insert_id(&mut self, id: u64) {
+    pub(crate) fn saw_insert_id(&mut self, id: u64) {
         if let Some(owed) = &mut self.owed_insert_id {
             owed.perhaps_newer.truncate(NEWER_IDS_MAX - 1);
             owed.perhaps_newer.push_front(id);

@@ -12,19 +12,19 @@ use crate::sql::look::{Executed, LooksBack, executed};
 use crate::text_query::unhex;
 
 #[derive(Debug, Default)]
-pub(in crate::proxy) struct SqlPrepared {
+pub(crate) struct SqlPrepared {
     /// By name in lower case.
     statements: HashMap<String, Known>,
     /// A routine ran: there may be names that were never seen.
     routine_ran: bool,
     /// Statements were prepared under other names and not looked at. A rule may concern them by
     /// now.
-    pub(in crate::proxy) others_lost: bool,
+    pub(crate) others_lost: bool,
     answers: Vec<(Vec<u8>, Value)>,
     /// The session shares its connection with others (MySQL Router).
-    pub(in crate::proxy) shares_connection: bool,
+    pub(crate) shares_connection: bool,
     /// `collation_connection`. `None`: it may have changed.
-    pub(in crate::proxy) collation: Option<String>,
+    pub(crate) collation: Option<String>,
 }
 
 impl prepared_names::SessionFacts for SqlPrepared {
@@ -53,7 +53,7 @@ impl prepared_names::SessionFacts for SqlPrepared {
 
 impl SqlPrepared {
     /// The way in which a statement depends on the one before it: by its own text, and by that which EXECUTE runs.
-    pub(in crate::proxy) fn looks_back(&self, text: &[u8], dialect: Dialect) -> LooksBack {
+    pub(crate) fn looks_back(&self, text: &[u8], dialect: Dialect) -> LooksBack {
         let back = LooksBack::of(text, dialect);
         match executed(text, dialect) {
             Some(Executed::Text { text, alone }) => back.and_runs(&text, dialect, alone),
@@ -70,7 +70,7 @@ impl SqlPrepared {
 
     /// Whether a statement that a name may run is one of those that a rule `concerns`, as far as is
     /// known.
-    pub(in crate::proxy) fn may_run(&self, concerns: impl Fn(&[u8]) -> bool) -> bool {
+    pub(crate) fn may_run(&self, concerns: impl Fn(&[u8]) -> bool) -> bool {
         self.others_lost
             || self.statements.values().any(|known| match known {
                 Known::Is(statement) | Known::Perhaps(statement) => concerns(&statement.source),
@@ -79,7 +79,7 @@ impl SqlPrepared {
     }
 
     /// Texts that the server answered with, for the command that is being judged.
-    pub(in crate::proxy) fn answered_texts(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn answered_texts(&self) -> impl Iterator<Item = &str> {
         self.answers.iter().filter_map(|(_, value)| match value {
             Value::Text(text) => Some(text.as_str()),
             _ => None,
@@ -87,12 +87,12 @@ impl SqlPrepared {
     }
 
     /// The command that asked is judged.
-    pub(in crate::proxy) fn forget_answers(&mut self) {
+    pub(crate) fn forget_answers(&mut self) {
         self.answers.clear();
     }
 
     /// `failed_at`: how many results of the packet came before the one that failed, where one did.
-    pub(in crate::proxy) fn take(&mut self, effects: &Effects, failed_at: Option<usize>) {
+    pub(crate) fn take(&mut self, effects: &Effects, failed_at: Option<usize>) {
         if effects.routine {
             self.routine_ran = true;
             for known in self.statements.values_mut() {
@@ -123,7 +123,7 @@ impl SqlPrepared {
         }
     }
 
-    pub(in crate::proxy) fn answered(&mut self, question: Vec<u8>, answer: Answered) {
+    pub(crate) fn answered(&mut self, question: Vec<u8>, answer: Answered) {
         let value = match answer {
             Ok(answer) => answer.row.as_deref().and_then(value).unwrap_or(Value::Unknown),
             Err(error) => Value::Failed(error.payload),

@@ -22,49 +22,49 @@ const KEPT_BYTES_MAX: usize = 1 << 20;
 /// An INSERT that the client prepared, and the session as it was then: its names and strings mean
 /// what they meant then.
 #[derive(Debug)]
-pub(in crate::proxy) struct Source {
+pub(crate) struct Source {
     /// `None`: there was no room for it.
-    pub(in crate::proxy) text: Option<Vec<u8>>,
-    pub(in crate::proxy) dialect: Dialect,
+    pub(crate) text: Option<Vec<u8>>,
+    pub(crate) dialect: Dialect,
     /// The text reads the same under every sql_mode and character set: `dialect` is one of those
     /// that the session may have had.
-    pub(in crate::proxy) reads_alike: bool,
-    pub(in crate::proxy) database: Option<String>,
+    pub(crate) reads_alike: bool,
+    pub(crate) database: Option<String>,
     /// `None`: they are not known, for no rule needed them.
-    pub(in crate::proxy) settings: Option<Arc<Settings>>,
+    pub(crate) settings: Option<Arc<Settings>>,
     /// What it inserts into.
-    pub(in crate::proxy) table: TableName,
+    pub(crate) table: TableName,
 }
 
 impl Source {
     /// Whether names and strings are read as they were then.
-    pub(in crate::proxy) fn reads_as_in(&self, now: &State) -> bool {
+    pub(crate) fn reads_as_in(&self, now: &State) -> bool {
         (self.reads_alike || now.dialect == self.dialect) && now.database == self.database
     }
 }
 
 /// What was prepared for a client's INSERT.
 #[derive(Debug)]
-pub(in crate::proxy) struct Kept {
-    pub(in crate::proxy) source: Arc<Source>,
+pub(crate) struct Kept {
+    pub(crate) source: Arc<Source>,
     /// `None`: no rule concerns it, and the server has it as it came.
-    pub(in crate::proxy) prepared: Option<Arc<PreparedInsert>>,
+    pub(crate) prepared: Option<Arc<PreparedInsert>>,
 }
 
 impl Kept {
     /// Whether it is a ruled INSERT ... SELECT.
-    pub(in crate::proxy) fn is_staged(&self) -> bool {
+    pub(crate) fn is_staged(&self) -> bool {
         self.prepared.as_ref().is_some_and(|prepared| prepared.insert.stage.is_some())
     }
 
     /// An INSERT ... SELECT.
-    pub(in crate::proxy) fn is_of_query(&self) -> bool {
+    pub(crate) fn is_of_query(&self) -> bool {
         let stage = self.prepared.as_ref().and_then(|prepared| prepared.insert.stage.as_ref());
         stage.is_some_and(|stage| stage.kind == Kind::Query)
     }
 
     /// The text that the server has.
-    pub(in crate::proxy) fn server_text(&self) -> Option<&[u8]> {
+    pub(crate) fn server_text(&self) -> Option<&[u8]> {
         match &self.prepared {
             Some(prepared) => Some(&prepared.text.text),
             None => self.source.text.as_deref(),
@@ -72,7 +72,7 @@ impl Kept {
     }
 
     /// Whether the name still means what it meant when it was prepared.
-    pub(in crate::proxy) fn is_current(&self, lookup: &Lookup) -> bool {
+    pub(crate) fn is_current(&self, lookup: &Lookup) -> bool {
         match (lookup, &self.prepared) {
             (Lookup::Ruled(now), Some(prepared)) => {
                 Arc::ptr_eq(now, &prepared.insert.target) || *now == prepared.insert.target
@@ -85,39 +85,39 @@ impl Kept {
 
 /// A prepared INSERT with what its executions leave behind.
 #[derive(Debug)]
-pub(in crate::proxy) struct Statement {
-    pub(in crate::proxy) kept: Arc<Kept>,
+pub(crate) struct Statement {
+    pub(crate) kept: Arc<Kept>,
     /// The server's id, which is the client's until it is prepared again; `None`: not known yet.
-    pub(in crate::proxy) server_id: Option<u32>,
+    pub(crate) server_id: Option<u32>,
     /// The client's own parameters.
-    pub(in crate::proxy) params: u16,
+    pub(crate) params: u16,
     /// The types of the last execution that sent any: later ones may leave them out.
-    pub(in crate::proxy) types: Option<Vec<ParamType>>,
+    pub(crate) types: Option<Vec<ParamType>>,
     /// The client's parameters that were sent ahead by COM_STMT_SEND_LONG_DATA.
-    pub(in crate::proxy) long_data: BTreeSet<u16>,
+    pub(crate) long_data: BTreeSet<u16>,
     /// What was sent ahead for one that goes by way of a stage: the server has another text then.
     /// `None`: it was too much.
-    pub(in crate::proxy) long_values: Option<BTreeMap<u16, Vec<u8>>>,
+    pub(crate) long_values: Option<BTreeMap<u16, Vec<u8>>>,
 }
 
 /// What a statement was before it was prepared again.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::proxy) struct Replaced {
-    pub(in crate::proxy) server_id: Option<u32>,
+pub(crate) struct Replaced {
+    pub(crate) server_id: Option<u32>,
     /// What was sent ahead went to it.
-    pub(in crate::proxy) had_long_data: bool,
+    pub(crate) had_long_data: bool,
 }
 
 impl Statement {
     /// What an execution of it is read with.
-    pub(in crate::proxy) fn expected(&self, with_attributes: bool) -> Expected<'_> {
+    pub(crate) fn expected(&self, with_attributes: bool) -> Expected<'_> {
         let params = self.kept.prepared.as_ref().map_or(self.params, |prepared| prepared.text.client_params);
         let (types, long_data) = (self.types.as_deref(), &self.long_data);
         Expected { params, types, long_data, with_attributes }
     }
 
     /// Keeps a piece of what is sent ahead, as long as all pieces have room.
-    pub(in crate::proxy) fn keep(&mut self, param: u16, piece: Option<&[u8]>, bytes_max: usize) {
+    pub(crate) fn keep(&mut self, param: u16, piece: Option<&[u8]>, bytes_max: usize) {
         let kept: usize = self.long_values.iter().flatten().map(|(_, value)| value.len()).sum();
         match (piece, &mut self.long_values) {
             (Some(piece), Some(values)) if kept.saturating_add(piece.len()) <= bytes_max => {
@@ -128,7 +128,7 @@ impl Statement {
     }
 
     /// Forgets what was sent ahead; whether that was something.
-    pub(in crate::proxy) fn forget_long_data(&mut self) -> bool {
+    pub(crate) fn forget_long_data(&mut self) -> bool {
         self.long_values = Some(BTreeMap::new());
         !std::mem::take(&mut self.long_data).is_empty()
     }
@@ -149,7 +149,7 @@ impl Statement {
 /// By the client's statement ids, which are those that the server gave at first. The one prepared
 /// last has a place of its own: a client may execute it before it knows its id.
 #[derive(Debug, Default)]
-pub(in crate::proxy) struct Statements {
+pub(crate) struct Statements {
     by_id: BTreeMap<u32, Statement>,
     last: Last,
     /// What the executions of other statements do to the session, where they do something.
@@ -167,13 +167,13 @@ pub(in crate::proxy) struct Statements {
     last_id: Option<u32>,
     /// A COM_STMT_PREPARE of ours came after the client's last: -1 means another statement to the
     /// server than to the client.
-    pub(in crate::proxy) is_displaced: bool,
+    pub(crate) is_displaced: bool,
 }
 
 /// What a statement reads beside what the one before it left behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::proxy) struct NextToLast {
-    pub(in crate::proxy) names_insert_id: bool,
+pub(crate) struct NextToLast {
+    pub(crate) names_insert_id: bool,
 }
 
 /// Whether the statement that was prepared last has calls.
@@ -199,7 +199,7 @@ enum Last {
 }
 
 impl Statements {
-    pub(in crate::proxy) fn get(&self, id: u32) -> Option<&Statement> {
+    pub(crate) fn get(&self, id: u32) -> Option<&Statement> {
         match &self.last {
             _ if id != LAST_PREPARED => self.by_id.get(&id),
             Last::Other | Last::Refused | Last::Acting(_) => None,
@@ -208,7 +208,7 @@ impl Statements {
         }
     }
 
-    pub(in crate::proxy) fn get_mut(&mut self, id: u32) -> Option<&mut Statement> {
+    pub(crate) fn get_mut(&mut self, id: u32) -> Option<&mut Statement> {
         match &mut self.last {
             _ if id != LAST_PREPARED => self.by_id.get_mut(&id),
             Last::Other | Last::Refused | Last::Acting(_) => None,
@@ -218,12 +218,12 @@ impl Statements {
     }
 
     /// A text of `bytes` is to be kept: whether there is room for it.
-    pub(in crate::proxy) fn has_room(&self, bytes: usize) -> bool {
+    pub(crate) fn has_room(&self, bytes: usize) -> bool {
         self.kept_bytes.saturating_add(bytes) <= KEPT_BYTES_MAX
     }
 
     /// A prepared statement with calls.
-    pub(in crate::proxy) fn drawing(&mut self, id: u32) -> Option<&mut DrawingStatement> {
+    pub(crate) fn drawing(&mut self, id: u32) -> Option<&mut DrawingStatement> {
         match &mut self.last_drawing {
             _ if id != LAST_PREPARED => self.drawing.get_mut(&id),
             LastDrawing::None => None,
@@ -232,7 +232,7 @@ impl Statements {
         }
     }
 
-    pub(in crate::proxy) fn draws(&self, id: u32) -> bool {
+    pub(crate) fn draws(&self, id: u32) -> bool {
         match &self.last_drawing {
             _ if id != LAST_PREPARED => self.drawing.contains_key(&id),
             LastDrawing::None => false,
@@ -241,7 +241,7 @@ impl Statements {
     }
 
     /// COM_STMT_PREPARE was sent for a statement, with calls or without.
-    pub(in crate::proxy) fn prepare_drawing(&mut self, draws: Option<Arc<PreparedDraws>>) {
+    pub(crate) fn prepare_drawing(&mut self, draws: Option<Arc<PreparedDraws>>) {
         self.last_drawing = match draws {
             Some(draws) => LastDrawing::Pending(Box::new(DrawingStatement::new(draws))),
             None => LastDrawing::None,
@@ -249,7 +249,7 @@ impl Statements {
     }
 
     /// The server has answered with its id.
-    pub(in crate::proxy) fn prepared_drawing(&mut self, id: u32, draws: &Arc<PreparedDraws>) {
+    pub(crate) fn prepared_drawing(&mut self, id: u32, draws: &Arc<PreparedDraws>) {
         let statement = match std::mem::take(&mut self.last_drawing) {
             LastDrawing::Pending(statement) if Arc::ptr_eq(&statement.draws, draws) => {
                 self.last_drawing = LastDrawing::Known(id);
@@ -264,24 +264,24 @@ impl Statements {
     }
 
     /// COM_STMT_PREPARE was sent for it.
-    pub(in crate::proxy) fn prepare(&mut self, kept: Arc<Kept>) {
+    pub(crate) fn prepare(&mut self, kept: Arc<Kept>) {
         self.last = Last::Pending(Box::new(Statement::new(kept)));
         self.is_displaced = false;
     }
 
     /// COM_STMT_PREPARE was sent for another statement.
-    pub(in crate::proxy) fn forget_last(&mut self) {
+    pub(crate) fn forget_last(&mut self) {
         self.last = Last::Other;
         self.is_displaced = false;
     }
 
     /// The server has given this id to a statement that the client prepared.
-    pub(in crate::proxy) fn note_id(&mut self, id: u32) {
+    pub(crate) fn note_id(&mut self, id: u32) {
         self.last_id = Some(id);
     }
 
     /// The server's id, where it is another than the client writes.
-    pub(in crate::proxy) fn translated(&self, id: u32) -> Option<u32> {
+    pub(crate) fn translated(&self, id: u32) -> Option<u32> {
         let server_id = match self.get(id) {
             Some(statement) => statement.server_id.filter(|_| id != LAST_PREPARED || self.is_displaced),
             None => self.last_id.filter(|_| id == LAST_PREPARED && self.is_displaced),
@@ -290,7 +290,7 @@ impl Statements {
     }
 
     /// It was prepared again for the client's `id`.
-    pub(in crate::proxy) fn replace(&mut self, id: u32, server_id: u32, kept: Arc<Kept>) -> Option<Replaced> {
+    pub(crate) fn replace(&mut self, id: u32, server_id: u32, kept: Arc<Kept>) -> Option<Replaced> {
         let statement = self.get_mut(id)?;
         statement.kept = kept;
         Some(Replaced {
@@ -300,16 +300,16 @@ impl Statements {
     }
 
     /// COM_STMT_PREPARE was sent for a statement whose executions do something to the session.
-    pub(in crate::proxy) fn prepare_acting(&mut self, effects: Arc<Effects>) {
+    pub(crate) fn prepare_acting(&mut self, effects: Arc<Effects>) {
         self.last = Last::Acting(effects);
     }
 
-    pub(in crate::proxy) fn prepared_acting(&mut self, id: u32, effects: &Arc<Effects>) {
+    pub(crate) fn prepared_acting(&mut self, id: u32, effects: &Arc<Effects>) {
         self.acting.insert(id, effects.clone());
     }
 
     /// What an execution of this statement does to the session, where that is something.
-    pub(in crate::proxy) fn effects(&self, id: u32) -> Option<Arc<Effects>> {
+    pub(crate) fn effects(&self, id: u32) -> Option<Arc<Effects>> {
         match &self.last {
             Last::Acting(effects) if id == LAST_PREPARED => Some(effects.clone()),
             _ => self.acting.get(&id).cloned(),
@@ -318,17 +318,17 @@ impl Statements {
 
     /// Nothing was sent for the client's COM_STMT_PREPARE, or the server answered it with an error:
     /// then none is the last.
-    pub(in crate::proxy) fn refuse_last(&mut self) {
+    pub(crate) fn refuse_last(&mut self) {
         self.last = Last::Refused;
     }
 
     /// Whether a command must not reach the server, because it would mean another statement there.
-    pub(in crate::proxy) fn is_refused(&self, id: u32) -> bool {
+    pub(crate) fn is_refused(&self, id: u32) -> bool {
         id == LAST_PREPARED && matches!(self.last, Last::Refused)
     }
 
     /// The server has answered with the id. `params`: those that it counts.
-    pub(in crate::proxy) fn prepared(&mut self, id: u32, kept: &Arc<Kept>, params: u16) {
+    pub(crate) fn prepared(&mut self, id: u32, kept: &Arc<Kept>, params: u16) {
         let is_last = matches!(&self.last, Last::Pending(s) if Arc::ptr_eq(&s.kept, kept));
         let mut statement = match std::mem::take(&mut self.last) {
             Last::Pending(statement) if is_last => {
@@ -351,23 +351,23 @@ impl Statements {
     }
 
     /// Nothing of ours may be run between the last statement and this one.
-    pub(in crate::proxy) fn stays_next_to_last(&mut self, id: u32, names_insert_id: bool) {
+    pub(crate) fn stays_next_to_last(&mut self, id: u32, names_insert_id: bool) {
         self.next_to_last.insert(id, NextToLast { names_insert_id });
     }
 
-    pub(in crate::proxy) fn may_see_tracking(&mut self, id: u32) {
+    pub(crate) fn may_see_tracking(&mut self, id: u32) {
         self.see_tracking.insert(id);
     }
 
-    pub(in crate::proxy) fn sees_tracking(&self, id: u32) -> bool {
+    pub(crate) fn sees_tracking(&self, id: u32) -> bool {
         self.see_tracking.contains(&id) || id == LAST_PREPARED && !self.see_tracking.is_empty()
     }
 
-    pub(in crate::proxy) fn next_to_last(&self, id: u32) -> Option<NextToLast> {
+    pub(crate) fn next_to_last(&self, id: u32) -> Option<NextToLast> {
         self.next_to_last.get(&id).copied()
     }
 
-    pub(in crate::proxy) fn close(&mut self, id: u32) {
+    pub(crate) fn close(&mut self, id: u32) {
         if let Some(old) = self.by_id.remove(&id) {
             self.kept_bytes = self.kept_bytes.saturating_sub(bytes_of(&old));
         }

@@ -11,7 +11,7 @@ use crate::table_name::{NameCase, TableName};
 
 /// Whether a temporary table masked a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::proxy) enum Masked {
+pub(crate) enum Masked {
     No,
     Yes,
     /// To be asked.
@@ -19,7 +19,7 @@ pub(in crate::proxy) enum Masked {
 }
 
 #[derive(Debug)]
-pub(in crate::proxy) struct TemporaryTables {
+pub(crate) struct TemporaryTables {
     /// How the server compares them.
     case: NameCase,
     names: Vec<(TableName, Masked)>,
@@ -28,16 +28,16 @@ pub(in crate::proxy) struct TemporaryTables {
 }
 
 impl TemporaryTables {
-    pub(in crate::proxy) fn new(case: NameCase) -> Self {
+    pub(crate) fn new(case: NameCase) -> Self {
         TemporaryTables { case, names: Vec::new(), others_unsure: false }
     }
 
-    pub(in crate::proxy) fn case(&self) -> NameCase {
+    pub(crate) fn case(&self) -> NameCase {
         self.case
     }
 
     /// Whether a temporary table of this session masks the name.
-    pub(in crate::proxy) fn masked(&self, schema: &str, table: &str) -> Masked {
+    pub(crate) fn masked(&self, schema: &str, table: &str) -> Masked {
         match self.names.iter().find(|(name, _)| self.case.is_same(name, schema, table)) {
             Some((_, masked)) => *masked,
             None if self.others_unsure => Masked::Unsure,
@@ -45,7 +45,7 @@ impl TemporaryTables {
         }
     }
 
-    pub(in crate::proxy) fn note(&mut self, schema: &str, table: &str, masked: Masked) {
+    pub(crate) fn note(&mut self, schema: &str, table: &str, masked: Masked) {
         let case = self.case;
         self.names.retain(|(name, _)| !case.is_same(name, schema, table));
         if masked != Masked::No || self.others_unsure {
@@ -54,7 +54,7 @@ impl TemporaryTables {
     }
 
     /// Something that the text does not show may have made or dropped some.
-    pub(in crate::proxy) fn unsure(&mut self) {
+    pub(crate) fn unsure(&mut self) {
         self.names.clear();
         self.others_unsure = true;
     }
@@ -70,7 +70,7 @@ impl TemporaryTables {
 
     /// `answered`: so many statements of the packet have been, and all of them where it
     /// `succeeded`.
-    pub(in crate::proxy) fn take_effects(&mut self, effects: &Effects, succeeded: bool, answered: usize) {
+    pub(crate) fn take_effects(&mut self, effects: &Effects, succeeded: bool, answered: usize) {
         if effects.opaque {
             self.perhaps_gone();
         }
@@ -99,13 +99,13 @@ impl TemporaryTables {
 }
 
 /// What the server is asked.
-pub(in crate::proxy) fn question(name: &TableName) -> String {
+pub(crate) fn question(name: &TableName) -> String {
     format!("SHOW CREATE TABLE {}.{}", quoted(&name.schema), quoted(&name.table))
 }
 
 /// The answer's row: the name, and a text that begins with `CREATE TEMPORARY TABLE`. No row, where
 /// there is no table or no right to see it: a temporary table is its session's own to see.
-pub(in crate::proxy) fn answer(row: Option<&[u8]>) -> Masked {
+pub(crate) fn answer(row: Option<&[u8]>) -> Masked {
     let is_temporary = row.is_some_and(|row| {
         let mut reader = crate::mysql::reader::Reader::new(row);
         let name = reader.lenenc_bytes("table's name").is_ok();

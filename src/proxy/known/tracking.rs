@@ -17,7 +17,7 @@ const SETTINGS: [&str; 5] = [
 
 /// Adds to what the server reports in its OK packets; what the client asked for stays. MySQL
 /// refuses a list with a name twice in it.
-pub(in crate::proxy) static TRACK_SQL: LazyLock<String> = LazyLock::new(|| {
+pub(crate) static TRACK_SQL: LazyLock<String> = LazyLock::new(|| {
     const LIST: &str = "@@session_track_system_variables";
     let added = SETTINGS.into_iter().chain(["session_track_schema", "session_track_state_change"]);
     let added = added.map(|name| format!("IF(FIND_IN_SET('{name}',REPLACE({LIST},' ','')),NULL,'{name}')"));
@@ -30,33 +30,33 @@ pub(in crate::proxy) static TRACK_SQL: LazyLock<String> = LazyLock::new(|| {
 
 /// MySQL Router with connection sharing: "The system variable cannot be set when connection sharing
 /// is enabled".
-pub(in crate::proxy) const NOT_SET_WHILE_SHARED: u16 = 1766;
+pub(crate) const NOT_SET_WHILE_SHARED: u16 = 1766;
 
 /// In hexadecimal digits, so that the answer does not depend on character_set_results. With LIMIT,
 /// as all our questions: `sql_select_limit` may be 0.
-pub(in crate::proxy) const STATE_SQL: &str = "SELECT HEX(@@sql_mode),HEX(@@character_set_client),HEX(@@collation_connection),\
+pub(crate) const STATE_SQL: &str = "SELECT HEX(@@sql_mode),HEX(@@character_set_client),HEX(@@collation_connection),\
     HEX(IFNULL(@@character_set_results,'')),HEX(@@session_track_state_change),HEX(@@session_track_schema),HEX(IFNULL(@@session_track_system_variables,'')),HEX(@@insert_id),\
     HEX(CONVERT(IFNULL(DATABASE(),'') USING utf8mb4)) LIMIT 1";
 
 /// What a text means that is prepared under them.
 #[derive(Debug)]
-pub(in crate::proxy) struct Settings {
-    pub(in crate::proxy) sql_mode: String,
-    pub(in crate::proxy) charset: String,
+pub(crate) struct Settings {
+    pub(crate) sql_mode: String,
+    pub(crate) charset: String,
     /// `collation_connection`
-    pub(in crate::proxy) collation: String,
+    pub(crate) collation: String,
     /// Empty: NULL.
-    pub(in crate::proxy) results: String,
+    pub(crate) results: String,
 }
 
 impl Settings {
-    pub(in crate::proxy) fn depend_on(variable: &[u8]) -> bool {
+    pub(crate) fn depend_on(variable: &[u8]) -> bool {
         SETTINGS.iter().any(|name| name.as_bytes() == variable)
     }
 
     /// Sets them where `others` are set. `results`: the session's `character_set_results`, which stays.
     /// `None`: they are the same.
-    pub(in crate::proxy) fn in_place_of(&self, others: &Settings, results: &str) -> Option<String> {
+    pub(crate) fn in_place_of(&self, others: &Settings, results: &str) -> Option<String> {
         let Settings { sql_mode, charset, collation, .. } = self;
         let mut sets = Vec::new();
         if *sql_mode != others.sql_mode {
@@ -83,12 +83,12 @@ impl Settings {
 
 /// What the session's own variables were before the server began to track for the proxy too.
 #[derive(Debug)]
-pub(in crate::proxy) struct Own(pub(in crate::proxy) Tracking);
+pub(crate) struct Own(pub(crate) Tracking);
 
 impl Own {
     /// They were read again while the server tracked for the proxy. A routine of the client's has
     /// set those that are not as the proxy set them.
-    pub(in crate::proxy) fn found_again(&mut self, found: Tracking) {
+    pub(crate) fn found_again(&mut self, found: Tracking) {
         self.0.schema &= found.schema;
         self.0.state_change &= found.state_change;
         if !found.tells_variable(b"session_track_state_change") {
@@ -98,13 +98,13 @@ impl Own {
 
     /// Whether these alone report all that the proxy needs. MySQL Router with connection sharing
     /// sets them so, and lets nobody change them.
-    pub(in crate::proxy) fn suffices(&self) -> bool {
+    pub(crate) fn suffices(&self) -> bool {
         let tells = |name: &&str| self.0.tells_variable(name.as_bytes());
         self.0.schema && self.0.state_change && SETTINGS.iter().all(tells)
     }
 
     /// Puts them back. The changes of state come first: else MySQL would still report our own SET.
-    pub(in crate::proxy) fn statement(&self) -> String {
+    pub(crate) fn statement(&self) -> String {
         let Tracking { schema, state_change, variables } = &self.0;
         format!(
             "SET session_track_state_change={},session_track_schema={},session_track_system_variables='{}'",

@@ -7,10 +7,10 @@ use crate::proxy::known::answered::Table;
 use crate::sql::look::Shown;
 
 #[derive(Debug)]
-pub(in crate::proxy) struct Warned {
+pub(crate) struct Warned {
     filling: Table,
     /// The stage's rows were stored: the server shows the warnings of that.
-    pub(in crate::proxy) is_stored: bool,
+    pub(crate) is_stored: bool,
     /// So many warnings of zero dates the server gives again when it stores the rows.
     repeated: u16,
     /// What these say of their columns.
@@ -19,7 +19,7 @@ pub(in crate::proxy) struct Warned {
 
 impl Warned {
     /// `filling`: what the server shows once the stage is filled, or not. It calls the table `stage`.
-    pub(in crate::proxy) fn new(mut filling: Table, stage: &[u8], table: &[u8]) -> Self {
+    pub(crate) fn new(mut filling: Table, stage: &[u8], table: &[u8]) -> Self {
         for row in &mut filling.rows {
             if let Some(renamed) = with_name(row, stage, table) {
                 *row = renamed;
@@ -29,7 +29,7 @@ impl Warned {
     }
 
     /// `dates`: the quoted names of the columns that have them.
-    pub(in crate::proxy) fn repeated<'a>(self, repeated: u16, dates: impl Iterator<Item = &'a [u8]>) -> Self {
+    pub(crate) fn repeated<'a>(self, repeated: u16, dates: impl Iterator<Item = &'a [u8]>) -> Self {
         let of_column = |quoted: &[u8]| {
             let name = quoted.strip_prefix(b"`").and_then(|name| name.strip_suffix(b"`")).unwrap_or(quoted);
             let name = replaced(name, b"``", b"`");
@@ -41,13 +41,13 @@ impl Warned {
     }
 
     /// The stage's rows are stored next.
-    pub(in crate::proxy) fn stored(mut self) -> Self {
+    pub(crate) fn stored(mut self) -> Self {
         self.is_stored = true;
         self
     }
 
     /// The packets that answer the client. `storing`: what the server shows now.
-    pub(in crate::proxy) fn shown(&self, storing: Option<&Table>, shown: Shown) -> Vec<Vec<u8>> {
+    pub(crate) fn shown(&self, storing: Option<&Table>, shown: Shown) -> Vec<Vec<u8>> {
         let Some((end, head)) = storing.unwrap_or(&self.filling).others.split_last() else {
             return Vec::new();
         };
@@ -92,7 +92,7 @@ fn with_name(row: &[u8], from: &[u8], to: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// `text` with `to` wherever it has `from`.
-pub(in crate::proxy) fn replaced(text: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
+pub(crate) fn replaced(text: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest_at = 0;
     for at in memchr::memmem::find_iter(text, from) {

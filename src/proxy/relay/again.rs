@@ -1,5 +1,5 @@
 //! The client's last INSERT, kept while it is under way: if its id was in the table already, it is sent again
-//! (`ruled/statement/again`).
+//! (`serve/again`).
 
 use crate::mysql::error::parse_err;
 use crate::mysql::packet::Header;
@@ -16,7 +16,7 @@ const ROOM_BYTES: usize = 512;
 const TIMES_MAX: u8 = 3;
 
 #[derive(Debug, Default)]
-pub(in crate::proxy) struct Again {
+pub(crate) struct Again {
     /// Its packet, as it came from the client.
     bytes: Vec<u8>,
     times: u8,
@@ -28,13 +28,13 @@ pub(in crate::proxy) struct Again {
 
 impl Again {
     /// A command of the client's is there.
-    pub(in crate::proxy) fn begin(&mut self) {
+    pub(crate) fn begin(&mut self) {
         self.is_repeated = std::mem::take(&mut self.is_due);
         self.times = if self.is_repeated { self.times } else { 0 };
     }
 
     /// Whether the statement that is counted now was not counted before.
-    pub(in crate::proxy) fn is_new(&mut self) -> bool {
+    pub(crate) fn is_new(&mut self) -> bool {
         !std::mem::take(&mut self.is_repeated)
     }
 }
@@ -42,7 +42,7 @@ impl Again {
 impl Relay {
     /// Keeps the command at the front of the client's window, if it may be sent again. What it draws by calls is in its text already,
     /// and good for this time only.
-    pub(in crate::proxy) fn keep(&mut self, arrived: Arrived, inserts: &[InsertReply]) {
+    pub(crate) fn keep(&mut self, arrived: Arrived, inserts: &[InsertReply]) {
         let has_drawn = self.drawn.is_some();
         let again = &mut self.again;
         again.bytes.clear();
@@ -52,12 +52,12 @@ impl Relay {
         }
     }
 
-    pub(in crate::proxy) fn kept(&self) -> Option<&[u8]> {
+    pub(crate) fn kept(&self) -> Option<&[u8]> {
         Some(&*self.again.bytes).filter(|bytes| !bytes.is_empty())
     }
 
     /// What was kept is answered, or another command of the client's is looked at: nothing is put in front of that one.
-    pub(in crate::proxy) fn forget_kept(&mut self) {
+    pub(crate) fn forget_kept(&mut self) {
         self.again.bytes.clear();
         if self.again.bytes.capacity() > ROOM_BYTES {
             self.again.bytes = Vec::new();
@@ -65,7 +65,7 @@ impl Relay {
     }
 
     /// Whether the last command may be sent again, as far as the relay is concerned.
-    pub(in crate::proxy) fn may_send_again(&self) -> bool {
+    pub(crate) fn may_send_again(&self) -> bool {
         !self.again.bytes.is_empty()
             && self.again.times < TIMES_MAX
             && self.up_state == UpState::Boundary
@@ -74,14 +74,14 @@ impl Relay {
     }
 
     /// Whether an error of the server's may be about an id of the generator's, which nobody has looked at yet.
-    pub(in crate::proxy) fn may_collide(&mut self, error: &[u8]) -> bool {
+    pub(crate) fn may_collide(&mut self, error: &[u8]) -> bool {
         let Some((DUPLICATE, text)) = parse_err(error) else { return false };
         let reply = self.outstanding.insert_reply();
         reply.is_some_and(|reply| !reply.was_looked_at && reply.collided(&text).is_some())
     }
 
     /// Drops that error, and puts the statement in front of what the client has sent since: it arrives a second time.
-    pub(in crate::proxy) fn take_back(&mut self) {
+    pub(crate) fn take_back(&mut self) {
         let bytes = Header::parse(self.down.window()).map_or(0, Header::packet_bytes);
         self.down.skip(bytes);
         self.outstanding.pop();

@@ -5,11 +5,11 @@ use crate::proxy::relay::outstanding::Outstanding;
 use crate::proxy::relay::{CONTROL_BYTES_MAX, DownState, Event, Relay, Step, Violation};
 
 /// First byte of an ERR packet.
-pub(in crate::proxy) const ERR: u8 = 0xFF;
+pub(crate) const ERR: u8 = 0xFF;
 
 impl Relay {
     /// How long a packet is that is looked at whole, once all of it is there.
-    pub(in crate::proxy) fn whole_control(&self, header: Header) -> Result<usize, Step> {
+    pub(crate) fn whole_control(&self, header: Header) -> Result<usize, Step> {
         let whole = header.packet_bytes();
         if header.payload_bytes > CONTROL_BYTES_MAX {
             return Err(Step::Event(Event::Violation(Violation::TooLong(header.payload_bytes))));
@@ -17,7 +17,7 @@ impl Relay {
         if self.down.window().len() < whole { Err(Step::More(whole)) } else { Ok(whole) }
     }
 
-    pub(in crate::proxy) fn send_answer(&mut self) -> Step {
+    pub(crate) fn send_answer(&mut self) -> Step {
         if self.must_begin_answer() {
             return self.begin_answer();
         }
@@ -33,7 +33,7 @@ impl Relay {
 
     /// A server that ends an idle session may say why, in an error that answers nothing (MySQL's
     /// 4031).
-    pub(in crate::proxy) fn unasked(&mut self, header: Header) -> Step {
+    pub(crate) fn unasked(&mut self, header: Header) -> Step {
         let whole = match self.whole_control(header) {
             Ok(whole) => whole,
             Err(step) => return step,
@@ -50,7 +50,7 @@ impl Relay {
     }
 
     /// The client's side learns that an answer begins, after all that was sent before.
-    pub(in crate::proxy) fn begin_answer(&mut self) -> Step {
+    pub(crate) fn begin_answer(&mut self) -> Step {
         if !self.down.is_clear() {
             return Step::SendFirst;
         }

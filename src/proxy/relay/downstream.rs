@@ -37,7 +37,7 @@ fn without_state_bit(payload: &[u8]) -> Vec<u8> {
 
 impl Relay {
     /// Understands the next piece of the backend's window.
-    pub(in crate::proxy) fn down_step(&mut self) -> Step {
+    pub(crate) fn down_step(&mut self) -> Step {
         if self.down.holds_ours() {
             return Step::SendFirst;
         }
@@ -374,7 +374,7 @@ impl Relay {
     }
 
     /// The response is complete; `succeeded`: it did not end with an error.
-    pub(in crate::proxy) fn complete(&mut self, succeeded: bool) {
+    pub(crate) fn complete(&mut self, succeeded: bool) {
         let Some(Outstanding::Forward(entry)) = self.outstanding.pop() else { return };
         if self.outstanding.is_empty() {
             self.forget_kept();

@@ -116,7 +116,7 @@ impl Relay {
     /// Whether the session's state is to be read before this statement. It is where the statement
     /// leaves ROW_COUNT(), FOUND_ROWS() or warnings to the next one: a read after it would take
     /// these away. It is not where the statement itself reads what the one before it left.
-    pub(in crate::proxy) fn leaves_counts(&self, command: Command, header: Header) -> Result<bool, Step> {
+    pub(crate) fn leaves_counts(&self, command: Command, header: Header) -> Result<bool, Step> {
         if command != Command::Query || !self.known.session.is_untouched() {
             return Ok(false);
         }
@@ -132,7 +132,7 @@ impl Relay {
     }
 
     /// Whether a statement may call a function, which may make temporary tables.
-    pub(in crate::proxy) fn may_call(&self, command: Command, header: Header) -> Result<bool, Step> {
+    pub(crate) fn may_call(&self, command: Command, header: Header) -> Result<bool, Step> {
         // An execution runs what was seen when it was prepared.
         if !matches!(command, Command::Query | Command::StmtPrepare) {
             return Ok(false);
@@ -143,7 +143,7 @@ impl Relay {
 
     /// Where the text begins in the window. `None`: attributes before it are malformed, or more
     /// than one looks at.
-    pub(in crate::proxy) fn text_at(&self, command: Command, header: Header) -> Result<Option<usize>, Step> {
+    pub(crate) fn text_at(&self, command: Command, header: Header) -> Result<Option<usize>, Step> {
         if command != Command::Query || !self.known.has_attributes() {
             return Ok(Some(HEADER_BYTES + 1));
         }
@@ -161,7 +161,7 @@ impl Relay {
 
     /// A statement's text as far as it is looked at; empty where it does not
     /// begin within reach.
-    pub(in crate::proxy) fn beginning(&self, command: Command, header: Header) -> Result<&[u8], Step> {
+    pub(crate) fn beginning(&self, command: Command, header: Header) -> Result<&[u8], Step> {
         let Some(at) = self.text_at(command, header)? else { return Ok(&[]) };
         let end = header.packet_bytes().min(at + LOOK_BYTES_MAX);
         self.up.window().get(at..end).ok_or(Step::More(end))
@@ -170,11 +170,7 @@ impl Relay {
     /// Whether the session's state, where it is in doubt, is to be asked for right before this
     /// command. It is not where the command reads what the statement before it left, nor where no
     /// INSERT can be in it.
-    pub(in crate::proxy) fn may_follow_question(
-        &self,
-        command: Command,
-        header: Header,
-    ) -> Result<bool, Step> {
+    pub(crate) fn may_follow_question(&self, command: Command, header: Header) -> Result<bool, Step> {
         if command == Command::Query {
             let text = self.beginning(command, header)?;
             let dialect = self.known.session.dialect();

@@ -24,7 +24,7 @@ use crate::proxy::relay::outstanding::Numbers;
 use crate::tables::locks::SendBy;
 
 /// What a lane holds without having been asked for more. One read fetches at most this.
-pub(in crate::proxy) const LANE_BYTES: usize = 16 * 1024;
+pub(crate) const LANE_BYTES: usize = 16 * 1024;
 
 /// Buffers that a thread keeps for lanes that will read.
 const SPARE_MAX: usize = 64;
@@ -52,7 +52,7 @@ fn give_back(buffer: Vec<u8>) {
 const ROOMY_FILLS_MAX: u8 = 8;
 
 #[derive(Debug, Default)]
-pub(in crate::proxy) struct Lane {
+pub(crate) struct Lane {
     bytes: Vec<u8>,
     start: usize,
     ready: usize,
@@ -72,7 +72,7 @@ pub(in crate::proxy) struct Lane {
 
 impl Lane {
     /// A lane that already holds bytes: they were read together with the login.
-    pub(in crate::proxy) fn holding(bytes: &[u8]) -> Self {
+    pub(crate) fn holding(bytes: &[u8]) -> Self {
         let mut lane = Lane { bytes: vec![0; LANE_BYTES.max(bytes.len())], ..Lane::default() };
         lane.bytes.splice(..bytes.len(), bytes.iter().copied());
         lane.end = bytes.len();
@@ -80,16 +80,16 @@ impl Lane {
     }
 
     /// What is not yet understood.
-    pub(in crate::proxy) fn window(&self) -> &[u8] {
+    pub(crate) fn window(&self) -> &[u8] {
         self.bytes.get(self.ready..self.end).unwrap_or_default()
     }
 
-    pub(in crate::proxy) fn window_mut(&mut self) -> &mut [u8] {
+    pub(crate) fn window_mut(&mut self) -> &mut [u8] {
         self.bytes.get_mut(self.ready..self.end).unwrap_or_default()
     }
 
     /// Gives the packet at the front of the window another number.
-    pub(in crate::proxy) fn renumber(&mut self, packet_nr: u8) {
+    pub(crate) fn renumber(&mut self, packet_nr: u8) {
         if let Some(place) = self.window_mut().get_mut(HEADER_BYTES - 1) {
             *place = packet_nr;
         }
@@ -97,7 +97,7 @@ impl Lane {
 
     /// Lets the next `n` bytes through as they are, or as many of them as are there; returns how
     /// many.
-    pub(in crate::proxy) fn accept(&mut self, n: usize) -> usize {
+    pub(crate) fn accept(&mut self, n: usize) -> usize {
         debug_assert!(self.out.is_empty(), "accepted bytes would overtake ours");
         let n = n.min(self.end - self.ready);
         self.ready += n;
@@ -106,7 +106,7 @@ impl Lane {
 
     /// Lets rows through, each a whole packet, under these numbers; returns how many there were. It ends before a packet that
     /// may be something else, or is not all there.
-    pub(in crate::proxy) fn accept_rows(&mut self, numbers: &mut Numbers) -> usize {
+    pub(crate) fn accept_rows(&mut self, numbers: &mut Numbers) -> usize {
         let (mut at, mut rows) = (0, 0);
         let window = self.window_mut();
         while let Some(&[a, b, c, packet_nr, first]) = window.get(at..).and_then(<[u8]>::first_chunk) {
@@ -126,7 +126,7 @@ impl Lane {
     }
 
     /// Drops the next `n` bytes, or as many of them as are there; returns how many.
-    pub(in crate::proxy) fn skip(&mut self, n: usize) -> usize {
+    pub(crate) fn skip(&mut self, n: usize) -> usize {
         debug_assert!(self.is_clear(), "skipped bytes would cut what was accepted");
         let n = n.min(self.end - self.ready);
         self.skip_replaced(n);
@@ -136,7 +136,7 @@ impl Lane {
     /// Drops the next `n` bytes and sends what `write` makes of them, a payload, as packets
     /// numbered from 0; returns how many those are. `None`, and nothing done, where `write` makes
     /// nothing of them.
-    pub(in crate::proxy) fn replace(
+    pub(crate) fn replace(
         &mut self,
         n: usize,
         write: impl FnOnce(&[u8], &mut Vec<u8>) -> Option<()>,
@@ -162,7 +162,7 @@ impl Lane {
     }
 
     /// Puts `bytes` at the front of the window, in place of its next `n` bytes.
-    pub(in crate::proxy) fn put_back(&mut self, n: usize, bytes: Vec<u8>) {
+    pub(crate) fn put_back(&mut self, n: usize, bytes: Vec<u8>) {
         if self.start == self.end && bytes.len() <= LANE_BYTES {
             // A buffer of another size would not be given back.
             self.make_room(bytes.len());
@@ -183,46 +183,46 @@ impl Lane {
     }
 
     /// Where packets of our own go.
-    pub(in crate::proxy) fn out(&mut self) -> &mut Vec<u8> {
+    pub(crate) fn out(&mut self) -> &mut Vec<u8> {
         debug_assert!(self.start == self.ready, "our bytes would overtake accepted ones");
         &mut self.out
     }
 
     /// Whether bytes of our own wait: nothing may be accepted after them before they are sent.
-    pub(in crate::proxy) fn holds_ours(&self) -> bool {
+    pub(crate) fn holds_ours(&self) -> bool {
         !self.out.is_empty()
     }
 
     /// Whether nothing waits to be sent: only then may packets be skipped, replaced or injected.
-    pub(in crate::proxy) fn is_clear(&self) -> bool {
+    pub(crate) fn is_clear(&self) -> bool {
         self.start == self.ready && self.out.is_empty()
     }
 
     /// Whether [`Lane::poll_send`] has something to do: a TLS stream may hold what the lane does not any more.
-    pub(in crate::proxy) fn owes(&self) -> bool {
+    pub(crate) fn owes(&self) -> bool {
         !self.is_clear() || self.unflushed
     }
 
     /// The bytes that wait here, or come next, hold ids. After `limit` another proxy may issue the
     /// same ids.
-    pub(in crate::proxy) fn send_by(&mut self, limit: SendBy) {
+    pub(crate) fn send_by(&mut self, limit: SendBy) {
         self.send_by = Some(limit);
     }
 
     /// Asked right before what waits is sent: whether it comes too late, because the process stood
     /// still.
-    pub(in crate::proxy) fn is_too_late(&mut self) -> bool {
+    pub(crate) fn is_too_late(&mut self) -> bool {
         self.send_by.take().is_some_and(SendBy::is_over)
     }
 
     /// The receiver is gone: what waits is dropped from now on, so that the sender may come to its
     /// end and what the receiver said before it went is still read.
-    pub(in crate::proxy) fn become_sink(&mut self) {
+    pub(crate) fn become_sink(&mut self) {
         self.is_sink = true;
     }
 
     /// Sends all that waits. `Ready` when nothing is left; `sent` is raised by what went out.
-    pub(in crate::proxy) fn poll_send<W: AsyncWrite + Unpin>(
+    pub(crate) fn poll_send<W: AsyncWrite + Unpin>(
         &mut self,
         cx: &mut Context<'_>,
         to: &mut W,
@@ -274,7 +274,7 @@ impl Lane {
 
     /// Reads once; `Ready(0)` is the peer's end. `wanted` bytes of window fit in afterwards,
     /// however many there are already.
-    pub(in crate::proxy) fn poll_fill<R: AsyncRead + Unpin>(
+    pub(crate) fn poll_fill<R: AsyncRead + Unpin>(
         &mut self,
         cx: &mut Context<'_>,
         from: &mut R,
@@ -298,7 +298,7 @@ impl Lane {
 
     /// [`Lane::poll_fill`] while nothing of the window can be understood yet; not more than a lane
     /// holds anyhow.
-    pub(in crate::proxy) fn poll_fill_ahead<R: AsyncRead + Unpin>(
+    pub(crate) fn poll_fill_ahead<R: AsyncRead + Unpin>(
         &mut self,
         cx: &mut Context<'_>,
         from: &mut R,

@@ -9,7 +9,7 @@ const PARAM: std::ops::Range<usize> = HEADER_BYTES + 5..HEADER_BYTES + 7;
 impl Relay {
     /// A parameter sent ahead keeps its number among the client's; among the server's it may be
     /// another.
-    pub(in crate::proxy) fn long_data(&mut self, header: Header) -> Step {
+    pub(crate) fn long_data(&mut self, header: Header) -> Step {
         self.owes_last = false;
         if header.payload_bytes >= 7 {
             let Some(number) = self.up.window().get(PARAM) else { return Step::More(PARAM.end) };

@@ -17,7 +17,7 @@ use crate::proxy::known::note::Note;
 
 /// An answer that is on its way.
 #[derive(Debug)]
-pub(in crate::proxy) enum Outstanding {
+pub(crate) enum Outstanding {
     /// The client's own command: its response goes to the client.
     Forward(Forward),
     /// A command of ours: its response is read and swallowed.
@@ -27,31 +27,31 @@ pub(in crate::proxy) enum Outstanding {
 }
 
 #[derive(Debug)]
-pub(in crate::proxy) struct Forward {
-    pub(in crate::proxy) follower: Follower,
-    pub(in crate::proxy) numbers: Numbers,
+pub(crate) struct Forward {
+    pub(crate) follower: Follower,
+    pub(crate) numbers: Numbers,
     /// Whether the command may change what ruled statements depend on: sql_mode, character set,
     /// default database.
-    pub(in crate::proxy) may_change_session: bool,
+    pub(crate) may_change_session: bool,
     /// Results of this response that have ended.
-    pub(in crate::proxy) results: usize,
+    pub(crate) results: usize,
     /// Definitions of parameters seen so far, in a COM_STMT_PREPARE response.
-    pub(in crate::proxy) params_seen: u16,
+    pub(crate) params_seen: u16,
     /// A statement is being prepared that may see the session's tracking.
-    pub(in crate::proxy) sees_tracking: bool,
+    pub(crate) sees_tracking: bool,
     /// A statement is being prepared with parameters of ours for its calls.
-    pub(in crate::proxy) draws: Option<Arc<PreparedDraws>>,
+    pub(crate) draws: Option<Arc<PreparedDraws>>,
     /// It answers a part of the client's packet, and is not the last one.
-    pub(in crate::proxy) more_follows: bool,
-    pub(in crate::proxy) note: Note,
+    pub(crate) more_follows: bool,
+    pub(crate) note: Note,
     /// When the command arrived, and when it was sent.
-    pub(in crate::proxy) arrived: Instant,
-    pub(in crate::proxy) sent: Instant,
+    pub(crate) arrived: Instant,
+    pub(crate) sent: Instant,
 }
 
 /// The packet numbers of a response, for the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::proxy) enum Numbers {
+pub(crate) enum Numbers {
     /// The backend's, and so much added: the rewritten command took more packets than the client's,
     /// or packets were dropped.
     Moved(u8),
@@ -65,7 +65,7 @@ pub(in crate::proxy) enum Numbers {
 impl Numbers {
     /// The number of a packet that goes to the client; `None`: the start of the answer must be
     /// announced first.
-    pub(in crate::proxy) fn take(&mut self, packet_nr: u8) -> Option<u8> {
+    pub(crate) fn take(&mut self, packet_nr: u8) -> Option<u8> {
         match self {
             Numbers::Moved(by) => Some(packet_nr.wrapping_add(*by)),
             Numbers::From(next) => {
@@ -78,28 +78,28 @@ impl Numbers {
     }
 
     /// A packet of the backend's is kept from the client.
-    pub(in crate::proxy) fn drop_one(&mut self) {
+    pub(crate) fn drop_one(&mut self) {
         if let Numbers::Moved(by) = self {
             *by = by.wrapping_sub(1);
         }
     }
 
     /// A packet of the client's, which stands between those of the response or before them.
-    pub(in crate::proxy) fn pass_clients(&mut self) {
+    pub(crate) fn pass_clients(&mut self) {
         if let Numbers::From(next) | Numbers::Due(next) = self {
             *next = next.wrapping_add(1);
         }
     }
 
     /// The number of the next packet, where it is counted here.
-    pub(in crate::proxy) fn counted(self) -> Option<u8> {
+    pub(crate) fn counted(self) -> Option<u8> {
         match self {
             Numbers::Moved(_) => None,
             Numbers::From(next) | Numbers::Due(next) => Some(next),
         }
     }
 
-    pub(in crate::proxy) fn begin(&mut self) {
+    pub(crate) fn begin(&mut self) {
         if let Numbers::Due(next) = *self {
             *self = Numbers::From(next);
         }
@@ -108,7 +108,7 @@ impl Numbers {
 
 impl Forward {
     /// Whether the next definition of a parameter is of one that the client did not write.
-    pub(in crate::proxy) fn hides_param(&self) -> bool {
+    pub(crate) fn hides_param(&self) -> bool {
         let prepared = match &self.note {
             Note::Prepare(kept) => kept.prepared.as_ref(),
             _ => None,
@@ -119,7 +119,7 @@ impl Forward {
     }
 
     /// How many parameters the client has, where the server counts more.
-    pub(in crate::proxy) fn client_params(&self) -> Option<u16> {
+    pub(crate) fn client_params(&self) -> Option<u16> {
         if let Some(draws) = &self.draws {
             return Some(draws.client_params);
         }
@@ -129,20 +129,20 @@ impl Forward {
     }
 
     /// Whether the text shows all that changes in the session's state.
-    pub(in crate::proxy) fn explains_report(&self) -> bool {
+    pub(crate) fn explains_report(&self) -> bool {
         matches!(&self.note, Note::Statements { effects: Some(effects), .. } if effects.explains_report)
     }
 
     /// Whether all parameters are ours: the client then expects no EOF after their definitions
     /// either.
-    pub(in crate::proxy) fn hides_all_params(&self) -> bool {
+    pub(crate) fn hides_all_params(&self) -> bool {
         self.client_params() == Some(0)
     }
 }
 
 /// What a command of ours is for.
 #[derive(Debug)]
-pub(in crate::proxy) enum Purpose {
+pub(crate) enum Purpose {
     /// `SET last_insert_id`, on behalf of an INSERT whose ids were literals.
     LastInsertId,
     /// `SET insert_id` is the server's again.
@@ -162,27 +162,27 @@ pub(in crate::proxy) enum Purpose {
 }
 
 #[derive(Debug)]
-pub(in crate::proxy) struct Own {
-    pub(in crate::proxy) follower: Follower,
-    pub(in crate::proxy) purpose: Purpose,
+pub(crate) struct Own {
+    pub(crate) follower: Follower,
+    pub(crate) purpose: Purpose,
     /// The first packet that was no row and no definition.
-    pub(in crate::proxy) first: Option<Vec<u8>>,
+    pub(crate) first: Option<Vec<u8>>,
     /// The first row, where there is one.
-    pub(in crate::proxy) row: Option<Vec<u8>>,
+    pub(crate) row: Option<Vec<u8>>,
     /// All of it, where that is asked for.
-    pub(in crate::proxy) table: Option<Table>,
+    pub(crate) table: Option<Table>,
     /// The packet numbers for the client, if the server may ask it for a file.
-    pub(in crate::proxy) file: Option<Numbers>,
+    pub(crate) file: Option<Numbers>,
 }
 
 impl Own {
     /// Whether this packet of its response asks for a file that the client has.
-    pub(in crate::proxy) fn asks_client(&self, payload: &[u8]) -> bool {
+    pub(crate) fn asks_client(&self, payload: &[u8]) -> bool {
         let kind = { self.follower }.classify(payload.len(), payload.first().copied());
         self.file.is_some() && kind == Kind::Control(Control::Infile)
     }
 
-    pub(in crate::proxy) fn answered(self) -> Answered {
+    pub(crate) fn answered(self) -> Answered {
         let first = self.first.unwrap_or_default();
         match parse_err(&first) {
             Some((code, text)) => Err(ServerError { code, text, payload: first }),
@@ -197,13 +197,13 @@ const ENTRIES_MAX: usize = 1024;
 
 /// First in, first out.
 #[derive(Debug, Default)]
-pub(in crate::proxy) struct Queue {
+pub(crate) struct Queue {
     entries: VecDeque<Outstanding>,
 }
 
 impl Queue {
     /// The ids of the present result that are to be followed before it goes on.
-    pub(in crate::proxy) fn explicit(&mut self) -> Option<&mut Explicit> {
+    pub(crate) fn explicit(&mut self) -> Option<&mut Explicit> {
         let Forward { note: Note::Statements { explicit, .. }, results, .. } = self.forward()? else {
             return None;
         };
@@ -211,7 +211,7 @@ impl Queue {
     }
 
     /// The ruled INSERT, if any, that the present result belongs to.
-    pub(in crate::proxy) fn insert_reply(&mut self) -> Option<&mut InsertReply> {
+    pub(crate) fn insert_reply(&mut self) -> Option<&mut InsertReply> {
         let Forward { note: Note::Statements { inserts, .. }, results, .. } = self.forward()? else {
             return None;
         };
@@ -220,7 +220,7 @@ impl Queue {
 
     /// The client's command that is being answered; `None`: the present answer is to another one,
     /// or is ours.
-    pub(in crate::proxy) fn forward(&mut self) -> Option<&mut Forward> {
+    pub(crate) fn forward(&mut self) -> Option<&mut Forward> {
         match self.front_mut()? {
             Outstanding::Forward(forward) => Some(forward),
             Outstanding::Own(_) | Outstanding::Answer(_) => None,
@@ -228,7 +228,7 @@ impl Queue {
     }
 
     /// The packet numbers of what is being answered, where packets of it go to the client.
-    pub(in crate::proxy) fn numbers(&mut self) -> Option<&mut Numbers> {
+    pub(crate) fn numbers(&mut self) -> Option<&mut Numbers> {
         match self.front_mut()? {
             Outstanding::Forward(forward) => Some(&mut forward.numbers),
             Outstanding::Own(own) => own.file.as_mut(),
@@ -237,7 +237,7 @@ impl Queue {
     }
 
     /// The client has sent all of its file.
-    pub(in crate::proxy) fn file_sent(&mut self) {
+    pub(crate) fn file_sent(&mut self) {
         match self.front_mut() {
             Some(Outstanding::Forward(forward)) => forward.follower.file_sent(),
             Some(Outstanding::Own(own)) => own.follower.file_sent(),
@@ -245,20 +245,20 @@ impl Queue {
         }
     }
 
-    pub(in crate::proxy) fn push(&mut self, entry: Outstanding) {
+    pub(crate) fn push(&mut self, entry: Outstanding) {
         self.entries.push_back(entry);
     }
 
-    pub(in crate::proxy) fn front_mut(&mut self) -> Option<&mut Outstanding> {
+    pub(crate) fn front_mut(&mut self) -> Option<&mut Outstanding> {
         self.entries.front_mut()
     }
 
     /// The command that was sent last.
-    pub(in crate::proxy) fn back_mut(&mut self) -> Option<&mut Outstanding> {
+    pub(crate) fn back_mut(&mut self) -> Option<&mut Outstanding> {
         self.entries.back_mut()
     }
 
-    pub(in crate::proxy) fn pop(&mut self) -> Option<Outstanding> {
+    pub(crate) fn pop(&mut self) -> Option<Outstanding> {
         let entry = self.entries.pop_front();
         if self.entries.is_empty() && self.entries.capacity() > 64 {
             self.entries.shrink_to(8);
@@ -267,41 +267,41 @@ impl Queue {
     }
 
     /// Whether the client's next command must wait.
-    pub(in crate::proxy) fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.entries.len() >= ENTRIES_MAX
     }
 
     /// Whether this is the last of what is outstanding: nothing was sent after the command, nor is any of it left.
-    pub(in crate::proxy) fn ends_here(&mut self, ok: &OkPacket<'_>) -> bool {
+    pub(crate) fn ends_here(&mut self, ok: &OkPacket<'_>) -> bool {
         let is_last = self.is_at_last() && ok.status & status::MORE_RESULTS == 0;
         is_last && self.forward().is_some_and(|entry| !entry.more_follows)
     }
 
     /// What was sent last is answered first: the answer to the client's command was taken out of its lane.
-    pub(in crate::proxy) fn answer_last_first(&mut self) {
+    pub(crate) fn answer_last_first(&mut self) {
         if let Some(last) = self.entries.pop_back() {
             self.entries.push_front(last);
         }
     }
 
     /// Whether no command was sent after the one that is being answered.
-    pub(in crate::proxy) fn is_at_last(&self) -> bool {
+    pub(crate) fn is_at_last(&self) -> bool {
         self.entries.len() <= 1
     }
 
-    pub(in crate::proxy) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
     /// Whether the client has sent a COM_STMT_PREPARE that is not answered.
-    pub(in crate::proxy) fn prepares(&self) -> bool {
+    pub(crate) fn prepares(&self) -> bool {
         self.entries.iter().any(
             |entry| matches!(entry, Outstanding::Forward(forward) if forward.follower.prepares_nothing()),
         )
     }
 
     /// Whether the answer to something under way may leave an insert id owed.
-    pub(in crate::proxy) fn may_owe_insert_id(&self) -> bool {
+    pub(crate) fn may_owe_insert_id(&self) -> bool {
         self.entries.iter().any(|entry| {
             matches!(entry, Outstanding::Forward(forward)
                 if forward.note.inserts().iter().any(InsertReply::may_owe))
@@ -310,7 +310,7 @@ impl Queue {
 
     /// Whether something is under way after which a ruled statement may have to be read
     /// differently.
-    pub(in crate::proxy) fn may_change_session(&self) -> bool {
+    pub(crate) fn may_change_session(&self) -> bool {
         self.entries.iter().any(|entry| match entry {
             Outstanding::Forward(forward) => forward.may_change_session,
             Outstanding::Own(own) => matches!(own.purpose, Purpose::Track | Purpose::ReadState),

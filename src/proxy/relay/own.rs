@@ -11,7 +11,7 @@ use crate::proxy::relay::{Event, Relay, Step, Violation};
 
 /// What the server is asked.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::proxy) enum Question<'a> {
+pub(crate) enum Question<'a> {
     Query(&'a [u8]),
     /// The same, and all of the result is wanted.
     Table(&'a [u8]),
@@ -27,7 +27,7 @@ pub(in crate::proxy) enum Question<'a> {
 
 impl Relay {
     /// Sends a question before the client's next command. The client's lane must be clear.
-    pub(in crate::proxy) fn send_question(&mut self, question: &Question<'_>) {
+    pub(crate) fn send_question(&mut self, question: &Question<'_>) {
         match question {
             Question::Query(sql) => self.query_own(Purpose::Asked, sql),
             Question::Table(sql) => {
@@ -47,7 +47,7 @@ impl Relay {
     }
 
     /// A packet that answers a command of ours: read, and swallowed.
-    pub(in crate::proxy) fn own(&mut self, header: Header) -> Step {
+    pub(crate) fn own(&mut self, header: Header) -> Step {
         let whole = match self.whole_control(header) {
             Ok(whole) => whole,
             Err(step) => return step,

@@ -11,7 +11,7 @@ use crate::proxy::relay::{Arrived, DownState, Fate, Relay, Step, nr_shift, numbe
 
 /// What is left of a packet that was cut.
 #[derive(Debug)]
-pub(in crate::proxy) struct Parts {
+pub(crate) struct Parts {
     /// As they would have come from the client; the next one is the last.
     rest: Vec<Vec<u8>>,
     /// Of the packet with which the response goes on.
@@ -32,14 +32,14 @@ enum State {
 impl Arrived {
     /// What the packet numbers of its response move by where it goes on as it came: those of a later
     /// part do not begin after its own.
-    pub(in crate::proxy) fn shift(self) -> u8 {
+    pub(crate) fn shift(self) -> u8 {
         nr_shift(self.packets, self.window_bytes / (HEADER_BYTES + PAYLOAD_BYTES_MAX) + 1)
     }
 }
 
 impl Relay {
     /// Cuts the packet in the window, after `at` bytes of its text. Its first part arrives next.
-    pub(in crate::proxy) fn cut(&mut self, arrived: Arrived, at: usize) {
+    pub(crate) fn cut(&mut self, arrived: Arrived, at: usize) {
         let payload = self.payload(arrived);
         let (before, text) = arrived.split(&payload);
         let (first, rest) = text.split_at_checked(at).unwrap_or_default();
@@ -61,7 +61,7 @@ impl Relay {
 
     /// Puts the next part into the client's window, once the one before it is answered.
     /// `None`: what is there may be read.
-    pub(in crate::proxy) fn next_part(&mut self) -> Option<Step> {
+    pub(crate) fn next_part(&mut self) -> Option<Step> {
         let parts = self.parts.as_mut()?;
         if parts.state == State::Ready {
             return None;
@@ -85,7 +85,7 @@ impl Relay {
 
     /// A command has arrived that took so many packets. How many its response is numbered after:
     /// that of a later part goes on from the one before it.
-    pub(in crate::proxy) fn part_packets(&mut self, packets: usize) -> usize {
+    pub(crate) fn part_packets(&mut self, packets: usize) -> usize {
         let Some(parts) = &mut self.parts else { return packets };
         parts.state = State::Taken;
         let next_nr = parts.next_nr.into();
@@ -96,19 +96,19 @@ impl Relay {
     }
 
     /// Whether results follow those of the client's present command.
-    pub(in crate::proxy) fn more_follows(&self) -> bool {
+    pub(crate) fn more_follows(&self) -> bool {
         self.parts.is_some()
     }
 
     /// The present part is answered by an error: what follows it is dropped.
-    pub(in crate::proxy) fn part_failed(&mut self) {
+    pub(crate) fn part_failed(&mut self) {
         if let Some(parts) = &mut self.parts {
             parts.state = State::Failed;
         }
     }
 
     /// A packet of this number went to the client, in the response of a part that others follow.
-    pub(in crate::proxy) fn part_numbered(&mut self, packet_nr: u8) {
+    pub(crate) fn part_numbered(&mut self, packet_nr: u8) {
         if let Some(parts) = &mut self.parts {
             parts.next_nr = packet_nr.wrapping_add(1);
         }
@@ -116,7 +116,7 @@ impl Relay {
 
     /// What becomes of a packet in the response of a part that others follow: it has the bit that more
     /// results follow, as with the server's own.
-    pub(in crate::proxy) fn with_more_results(&self, control: Control, payload: &[u8], fate: Fate) -> Fate {
+    pub(crate) fn with_more_results(&self, control: Control, payload: &[u8], fate: Fate) -> Fate {
         /// After header and warnings.
         const EOF_STATUS_AT: usize = 3;
         let payload = match &fate {

@@ -18,7 +18,7 @@ const TOO_LATE: &str =
 
 /// Why the pump came back.
 #[derive(Debug)]
-pub(in crate::proxy) enum Outcome {
+pub(crate) enum Outcome {
     Event(Event),
     /// A peer closed its end.
     Closed(Side),
@@ -30,7 +30,7 @@ pub(in crate::proxy) enum Outcome {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::proxy) enum Timeout {
+pub(crate) enum Timeout {
     Idle,
     Write,
     /// The client is gone, and the server has said nothing for the write timeout.
@@ -54,7 +54,7 @@ impl Moved {
 
 /// When a session counts as dead.
 #[derive(Debug)]
-pub(in crate::proxy) struct Watchdog {
+pub(crate) struct Watchdog {
     idle: Duration,
     write: Duration,
     /// When bytes last moved.
@@ -68,7 +68,7 @@ pub(in crate::proxy) struct Watchdog {
 }
 
 impl Watchdog {
-    pub(in crate::proxy) fn new(idle: Duration, write: Duration) -> Self {
+    pub(crate) fn new(idle: Duration, write: Duration) -> Self {
         let now = Instant::now();
         let timer = Box::pin(tokio::time::sleep_until(now + write));
         Watchdog { idle, write, moved_at: now, client_owes: None, server_owes: None, timer }
@@ -133,7 +133,7 @@ enum Turn {
 }
 
 /// Moves bytes until something needs the session. `C` is the client, `S` the backend.
-pub(in crate::proxy) fn poll_pump<C, S>(
+pub(crate) fn poll_pump<C, S>(
     cx: &mut Context<'_>,
     relay: &mut Relay,
     client: &mut C,

@@ -10,7 +10,7 @@ use crate::sql::look::{LOOK_BYTES_MAX, begins_with_row_change, may_see_tracking}
 impl Relay {
     /// Where the command may look at the session's tracking, or set it, that is the client's own
     /// again.
-    pub(in crate::proxy) fn give_back_tracking(&mut self, command: Command, header: Header) -> Option<Step> {
+    pub(crate) fn give_back_tracking(&mut self, command: Command, header: Header) -> Option<Step> {
         let is_tracked = self.known.session.is_tracked() && !self.known.session.is_tracked_anyway()
             || self.known.session.awaits_state();
         let may_see = match command {
@@ -57,7 +57,7 @@ impl Relay {
     }
 
     /// Whether a command that no rule can concern may pass before the session's state is known.
-    pub(in crate::proxy) fn passes_unread(&self, command: Command, header: Header) -> bool {
+    pub(crate) fn passes_unread(&self, command: Command, header: Header) -> bool {
         let is_text = matches!(command, Command::Query | Command::StmtPrepare);
         self.known.session.is_untouched()
             || is_text

@@ -28,7 +28,7 @@ const TYPES_BYTES_MAX: usize = 64 * 1024;
 
 impl Relay {
     /// Understands the next piece of the client's window.
-    pub(in crate::proxy) fn up_step(&mut self) -> Step {
+    pub(crate) fn up_step(&mut self) -> Step {
         if self.up.holds_ours() {
             return Step::SendFirst;
         }
@@ -276,12 +276,12 @@ impl Relay {
     }
 
     /// The form of the response to the command at the front of the window.
-    pub(in crate::proxy) fn reply_to(&self, command: Command) -> Reply {
+    pub(crate) fn reply_to(&self, command: Command) -> Reply {
         command.reply_to(self.up.window().get(HEADER_BYTES..).unwrap_or_default())
     }
 
     /// Sends what the session learns its state by. The lane must be clear.
-    pub(in crate::proxy) fn ask_state(&mut self) -> Step {
+    pub(crate) fn ask_state(&mut self) -> Step {
         self.query_own(Purpose::ReadState, STATE_SQL.as_bytes());
         self.query_own(Purpose::Track, TRACK_SQL.as_bytes());
         Step::SendFirst
@@ -289,7 +289,7 @@ impl Relay {
 
     /// The session's variables, statements and insert id are the server's defaults once the command
     /// has run.
-    pub(in crate::proxy) fn starts_over(&mut self) {
+    pub(crate) fn starts_over(&mut self) {
         self.known.session.reset();
         self.known.statements = Statements::default();
     }
@@ -379,7 +379,7 @@ impl Relay {
     }
 
     /// Has the whole payload in the window before anybody looks at it.
-    pub(in crate::proxy) fn read_whole(&mut self, command: Command, header: Header) -> Step {
+    pub(crate) fn read_whole(&mut self, command: Command, header: Header) -> Step {
         match whole_payload(self.up.window()) {
             Whole::Needs { window_bytes } | Whole::Is { window_bytes, .. }
                 if window_bytes > self.statement_bytes_max.saturating_add(64) =>
@@ -432,14 +432,14 @@ impl Relay {
 
     /// Whether the beginning of a statement that is too long to be read shows that it inserts into
     /// a table that no rule concerns.
-    pub(in crate::proxy) fn begins_unconcerned(&self, command: Command, header: Header) -> bool {
+    pub(crate) fn begins_unconcerned(&self, command: Command, header: Header) -> bool {
         let Ok(text) = self.beginning(command, header) else { return false };
         let tables = self.tables.now();
         planner::begins_insert(text, &self.known.session.presumed_dialect())
             && !tables.concerns(text, self.known.session.default_schema(), None)
     }
 
-    pub(in crate::proxy) fn pass_unconcerned(&mut self, arrived: Arrived, note: Note) {
+    pub(crate) fn pass_unconcerned(&mut self, arrived: Arrived, note: Note) {
         let Arrived { command, window_bytes, packets, .. } = arrived;
         self.command_packets = number_after(packets);
         if command == Command::StmtPrepare {
@@ -455,7 +455,7 @@ impl Relay {
     }
 
     /// A statement is read as the server will read it: after everything before it has taken effect.
-    pub(in crate::proxy) fn state_first(&self, command: Command, header: Header) -> Option<Need> {
+    pub(crate) fn state_first(&self, command: Command, header: Header) -> Option<Need> {
         let is_settled = self.known.session.is_settled();
         let must_ask = if self.known.session.is_in_doubt() {
             self.may_follow_question(command, header).unwrap_or(false)
@@ -466,7 +466,7 @@ impl Relay {
     }
 
     /// An INSERT into a table that no rule concerns passes, however long it is.
-    pub(in crate::proxy) fn pass_too_long(&mut self, command: Command, header: Header) -> Step {
+    pub(crate) fn pass_too_long(&mut self, command: Command, header: Header) -> Step {
         if command == Command::StmtPrepare {
             self.known.statements.forget_last();
         }
@@ -475,7 +475,7 @@ impl Relay {
         self.pass_packet(header)
     }
 
-    pub(in crate::proxy) fn refuse_too_long(&mut self, command: Command, header: Header) -> Step {
+    pub(crate) fn refuse_too_long(&mut self, command: Command, header: Header) -> Step {
         if command == Command::StmtPrepare {
             self.known.statements.refuse_last();
         }
@@ -510,7 +510,7 @@ impl Relay {
     }
 
     /// Answers an empty or unknown command in its turn.
-    pub(in crate::proxy) fn refuse(&mut self, header: Header, refusal: &Refusal) -> Step {
+    pub(crate) fn refuse(&mut self, header: Header, refusal: &Refusal) -> Step {
         let whole = header.packet_bytes();
         if header.continues() {
             return Step::Event(Event::Violation(Violation::TooLong(header.payload_bytes)));

@@ -28,7 +28,7 @@ const ENGINES: [&str; 4] = ["InnoDB", "MyISAM", "Aria", "MEMORY"];
 impl Session {
     /// The answer at the front of the server's lane may be such an error. `may_put_back`: no command of the client's stands at the front
     /// of its lane to be decided.
-    pub(in crate::proxy) async fn collided(&mut self, may_put_back: bool) {
+    pub(super) async fn collided(&mut self, may_put_back: bool) {
         let window = self.relay.down.window();
         let end = Header::parse(window).map_or(0, Header::packet_bytes);
         let error = window.get(HEADER_BYTES..end).and_then(parse_err);

@@ -1,6 +1,10 @@
 //! Waiting in the middle of a command: for the server's answer to a question of ours, or for
 //! anything else. Meanwhile the client's commands stay where they are, answers to earlier ones go
 //! on to it, and timeouts, drain and KILL act as ever.
+//!
+//! An answer to an earlier command may itself need something before it goes on to the client: the
+//! smallest of the statement's ids, the id of a row that ON DUPLICATE KEY UPDATE has updated, or
+//! the generator past an id that the client wrote.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};

@@ -17,14 +17,14 @@ const UNKNOWN: &str = "unknown";
 impl Session {
     /// [`Session::audit`] of what was prepared, read as it was then: in today's sql_mode a string
     /// of it may be a name.
-    pub(in crate::proxy) fn audit_source(&self, source: Option<&Source>, inserts: &[InsertReply]) {
+    pub(super) fn audit_source(&self, source: Option<&Source>, inserts: &[InsertReply]) {
         let text = source.and_then(|source| Some((source.text.as_deref()?, source.dialect)));
         self.audit_as(text, inserts);
     }
 
     /// The statement is about to be sent with its ids. `text`: as the client wrote it, where it is
     /// known.
-    pub(in crate::proxy) fn audit(&self, text: Option<&[u8]>, inserts: &[InsertReply]) {
+    pub(super) fn audit(&self, text: Option<&[u8]>, inserts: &[InsertReply]) {
         let dialect = self.relay.known.session.state().map(|state| state.dialect);
         self.audit_as(text.zip(dialect), inserts);
     }
@@ -47,7 +47,7 @@ impl Session {
     }
 
     /// The statement is about to be sent with the ids that its calls have drawn.
-    pub(in crate::proxy) fn audit_drawn(&self) {
+    pub(super) fn audit_drawn(&self) {
         let Some(drawn) = self.relay.drawn.as_ref().filter(|_| self.shared.audit.is_on()) else { return };
         let Some(digest) = &drawn.digest else { return };
         for taken in &drawn.taken {

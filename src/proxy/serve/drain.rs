@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 /// Whether the proxy drains. The session asks each time that it is polled, so it is a look at a
 /// number until that changes.
-pub(in crate::proxy) struct Drain {
+pub(super) struct Drain {
     draining: watch::Receiver<bool>,
     has_begun: bool,
     /// Resolves when it begins.
@@ -17,7 +17,7 @@ pub(in crate::proxy) struct Drain {
 }
 
 impl Drain {
-    pub(in crate::proxy) fn new(draining: &watch::Receiver<bool>) -> Self {
+    pub(super) fn new(draining: &watch::Receiver<bool>) -> Self {
         let mut begins = draining.clone();
         let begins = Box::pin(async move {
             // The sender is gone: it never drains.
@@ -29,7 +29,7 @@ impl Drain {
     }
 
     /// Wakes the task when it does.
-    pub(in crate::proxy) fn has_begun(&mut self, cx: &mut Context<'_>) -> bool {
+    pub(super) fn has_begun(&mut self, cx: &mut Context<'_>) -> bool {
         let is_watched = self.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker()));
         let is_as_it_was = is_watched && matches!(self.draining.has_changed(), Ok(false));
         if !(self.has_begun || is_as_it_was) {

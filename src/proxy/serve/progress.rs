@@ -9,7 +9,7 @@ use crate::proxy::known::note::Note;
 use crate::tables::Tables;
 
 /// How far a command came.
-pub(in crate::proxy) enum Progress {
+pub(super) enum Progress {
     /// It is sent, or answered.
     Done,
     /// This is to be found out first.
@@ -27,21 +27,21 @@ pub(in crate::proxy) enum Progress {
 }
 
 /// One that is not sent at once.
-pub(in crate::proxy) struct Later {
+pub(super) struct Later {
     /// It reads its ids from user variables, which this statement sets.
-    pub(in crate::proxy) sets: Option<String>,
-    pub(in crate::proxy) packet: Packet,
+    pub(super) sets: Option<String>,
+    pub(super) packet: Packet,
     /// The rules that it was planned by.
-    pub(in crate::proxy) tables: Arc<Tables>,
+    pub(super) tables: Arc<Tables>,
 }
 
-pub(in crate::proxy) enum Packet {
+pub(super) enum Packet {
     Text(WithIds),
     Execution { payload: Vec<u8>, note: Note },
 }
 
 impl Packet {
-    pub(in crate::proxy) fn inserts(&self) -> &[InsertReply] {
+    pub(super) fn inserts(&self) -> &[InsertReply] {
         match self {
             Packet::Text(text) => &text.inserts,
             Packet::Execution { note, .. } => note.inserts(),

@@ -1,5 +1,4 @@
 //! One session: a logged-in client, its connection to the server, and what is known of both.
-//! `serve` serves it. By `ask` a command asks the server a question, and waits for the answer.
 
 use std::sync::Arc;
 

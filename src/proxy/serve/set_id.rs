@@ -15,14 +15,14 @@ use crate::sql::name::quoted;
 
 impl Session {
     /// What is sent uses it up.
-    pub(in crate::proxy) fn spend_set_id(&mut self, inserts: &[InsertReply]) {
+    pub(super) fn spend_set_id(&mut self, inserts: &[InsertReply]) {
         if inserts.iter().any(InsertReply::is_said) {
             self.relay.known.session.set_id = SetId::Unset;
         }
     }
 
     /// The server has it again, for no statement has used it.
-    pub(in crate::proxy) fn give_set_id_back(&mut self) {
+    pub(super) fn give_set_id_back(&mut self) {
         if let SetId::Taken(next) = self.relay.known.session.set_id {
             self.relay.query_own(Purpose::SetId, format!("SET insert_id={}", next.first()));
             self.relay.known.session.set_id = SetId::MayBeSet;
@@ -31,7 +31,7 @@ impl Session {
 
     /// Asks for `insert_id`. `taken_for`: and takes it from the server, for this table; the server may still have it
     /// otherwise.
-    pub(in crate::proxy) async fn find_set_id(&mut self, taken_for: Option<Arc<Target>>) -> Result<(), Stop> {
+    pub(super) async fn find_set_id(&mut self, taken_for: Option<Arc<Target>>) -> Result<(), Stop> {
         let answer = self.ask(Question::Query(SET_ID_SQL)).await?;
         let row = answer.map_err(|error| Stop::Failed(error.payload))?.row.unwrap_or_default();
         let read = text_of(&row).and_then(|answer| NextIds::parse(&answer));

@@ -84,7 +84,7 @@ enum StageIds {
 }
 
 impl Session {
-    pub(in crate::proxy) async fn stage(&mut self, arrived: Arrived, task: Task) -> Going<Progress> {
+    pub(super) async fn stage(&mut self, arrived: Arrived, task: Task) -> Going<Progress> {
         let payload = self.relay.payload(arrived).into_owned();
         self.relay.up.skip(arrived.window_bytes);
         let went = match task {
@@ -374,7 +374,7 @@ impl Session {
         }
     }
 
-    /// Of how many zero dates in the stage the server will warn again.
+    /// How many zero dates in the stage the server will warn of again.
     async fn zero_dates(&mut self, job: &Job<'_>) -> Result<u16, Stop> {
         let Some(sql) = job.stage.zero_dates() else { return Ok(0) };
         let counted = self.ask_as_then(job, Question::Query(&sql)).await?.ok().and_then(|answer| answer.row);

@@ -35,6 +35,7 @@ impl Session {
                 text::decide(known, by, arrived.text(payload))
             }),
             Ok(Some(at)) => Ok(Verdict::Cut(at)),
+            Err(_) if tables.is_retired() => Err(Need::Rules { retired: tables.clone() }.into()),
             Err(unsent) => Err(unsent),
         };
         self.carry_out(arrived, decided, tables)
@@ -77,10 +78,6 @@ impl Session {
         decided: Result<Verdict, Unsent>,
         tables: Arc<Tables>,
     ) -> Progress {
-        // Looked at after it was decided: what was made of rules that are retired by then is dropped.
-        if tables.is_retired() {
-            return Progress::Needs(Need::Rules { retired: tables });
-        }
         let is_late = |inserts: &[InsertReply]| inserts.iter().any(InsertReply::is_late);
         match decided {
             Err(Unsent::Needs(need)) => Progress::Needs(need),

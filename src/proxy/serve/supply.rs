@@ -17,7 +17,7 @@ use crate::table_name::TableName;
 
 impl Session {
     /// Finds out what is needed. The client's lane is clear then.
-    pub(in crate::proxy) async fn supply(&mut self, command: Command, need: Need) -> Result<(), Stop> {
+    pub(super) async fn supply(&mut self, command: Command, need: Need) -> Result<(), Stop> {
         let supplied = self.find_out(command, need).await;
         self.until(|relay| relay.up.is_clear()).await?;
         supplied

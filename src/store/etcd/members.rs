@@ -218,8 +218,6 @@ impl Members {
     }
 }
 
-impl Member {}
-
 /// Leaves the member, also where the call's future is dropped: whoever called had waited long enough.
 struct Leaving<'a> {
     members: &'a Members,

@@ -8,11 +8,11 @@ use crate::mysql::error::Refusal;
 use crate::rewrite::plan::{InsertPlan, NewRows};
 
 /// In hexadecimal digits, so that the answer does not depend on `character_set_results`.
-pub(in crate::proxy) const SET_ID_SQL: &[u8] =
+pub(crate) const SET_ID_SQL: &[u8] =
     b"SELECT HEX(CONCAT_WS(',',@@insert_id,@@auto_increment_increment,@@auto_increment_offset,LAST_INSERT_ID())) LIMIT 1";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(in crate::proxy) enum SetId {
+pub(crate) enum SetId {
     #[default]
     Unset,
     /// The client has set it, or a routine may have. An INSERT may have used it since.
@@ -23,7 +23,7 @@ pub(in crate::proxy) enum SetId {
 
 impl SetId {
     /// The session's state has been read.
-    pub(in crate::proxy) fn read(&mut self, is_set: bool) {
+    pub(crate) fn read(&mut self, is_set: bool) {
         if is_set {
             *self = SetId::MayBeSet;
         } else if *self == SetId::MayBeSet {
@@ -34,7 +34,7 @@ impl SetId {
 
 /// The ids that the server would generate for the next statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::proxy) struct NextIds {
+pub(crate) struct NextIds {
     first: u64,
     increment: NonZeroU64,
     offset: u64,
@@ -42,18 +42,18 @@ pub(in crate::proxy) struct NextIds {
 
 impl NextIds {
     /// With `LAST_INSERT_ID()`, from the answer to [`SET_ID_SQL`].
-    pub(in crate::proxy) fn parse(answer: &str) -> Option<(Self, u64)> {
+    pub(crate) fn parse(answer: &str) -> Option<(Self, u64)> {
         let mut numbers = answer.split(',').map(|number| number.parse().ok());
         let mut next = || numbers.next().flatten();
         let (first, increment, offset, last_insert_id) = (next()?, next()?, next()?, next()?);
         Some((NextIds { first, increment: NonZeroU64::new(increment)?, offset }, last_insert_id))
     }
 
-    pub(in crate::proxy) fn is_set(&self) -> bool {
+    pub(crate) fn is_set(&self) -> bool {
         self.first > 0
     }
 
-    pub(in crate::proxy) fn first(&self) -> u64 {
+    pub(crate) fn first(&self) -> u64 {
         self.first
     }
 
@@ -67,7 +67,7 @@ impl NextIds {
         increment == 1 || self.first % increment == self.offset % increment
     }
 
-    pub(in crate::proxy) fn block(&self, n: NonZeroU64) -> Result<IdBlock, Refusal> {
+    pub(crate) fn block(&self, n: NonZeroU64) -> Result<IdBlock, Refusal> {
         IdBlock::new(self.first, self.spacing(), n).ok_or_else(|| {
             Refusal::NoId(format!(
                 "insert_id is set, and the ids of {n} rows exceed 2^64-1; set a smaller insert_id"
@@ -76,18 +76,18 @@ impl NextIds {
     }
 
     /// An id that none of the server's for so many rows is above.
-    pub(in crate::proxy) fn highest(&self, ids: u32) -> i128 {
+    pub(crate) fn highest(&self, ids: u32) -> i128 {
         i128::from(self.first) + (i128::from(ids) - 1) * i128::from(self.increment.get())
     }
 
     /// Whether a row writes an id above it, after which the server goes on by the table's counter.
-    pub(in crate::proxy) fn is_passed_by(&self, explicit: &[i128]) -> bool {
+    pub(crate) fn is_passed_by(&self, explicit: &[i128]) -> bool {
         explicit.iter().any(|&id| id > i128::from(self.first))
     }
 
     /// Why the ids of the statement would not be those that the server gives. `writes_each`: what the server has
     /// of the statement does not count up from the first.
-    pub(in crate::proxy) fn objection(
+    pub(crate) fn objection(
         &self,
         insert: &InsertPlan,
         (ids, explicit): (u32, &[i128]),

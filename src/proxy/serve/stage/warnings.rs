@@ -26,7 +26,7 @@ impl Session {
     }
 
     /// The client's SHOW WARNINGS, which the server could answer in part only.
-    pub(in crate::proxy) async fn show_warnings(&mut self, arrived: Arrived) -> Going<Progress> {
+    pub(in crate::proxy::serve) async fn show_warnings(&mut self, arrived: Arrived) -> Going<Progress> {
         let payload = self.relay.payload(arrived).into_owned();
         self.relay.up.skip(arrived.window_bytes);
         match self.shown_warnings(arrived.text(&payload)).await {
