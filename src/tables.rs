@@ -1,5 +1,6 @@
 //! The ruled tables under one version of the rules: rule, columns and generator of each, found by
-//! the name in a statement. `in_force` has the version that counts, `change` makes the next one.
+//! the name in a statement. [`InForce`] has the version that counts, `change` makes the next one, and
+//! `in_force` puts it in the place of the one before. `lookup` finds tables, `take` takes ids.
 
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +15,7 @@ use self::looks::Moves;
 use self::looks::names::Names;
 use self::lookup::{Ddl, Drawn, Known};
 use self::shadow::Shadows;
-use crate::ids::bindings::bind;
+use crate::ids::bindings::assign;
 use crate::ids::range::block::Spacing;
 use crate::ids::sequence::Seed;
 use crate::ids::timestamp::clock::Clock;
@@ -75,7 +76,7 @@ pub enum TableError {
     #[error(transparent)]
     Schema(#[from] SchemaError),
     #[error("Rowstamp cannot bind table {table} to its generator: {error}")]
-    Bind { table: String, error: StoreError },
+    Assign { table: String, error: StoreError },
     #[error("{origin}: {error}")]
     Open { origin: Origin, error: OpenError },
     #[error("generator {0} is not open: the store was away when this proxy started, and is not back yet")]
@@ -100,7 +101,7 @@ impl TableError {
         let why = match self {
             TableError::Schema(error @ SchemaError::Locked { .. }) => return error.to_string(),
             TableError::Schema(_) => "Rowstamp could not read the table's columns from the server",
-            TableError::Bind { .. } => "Rowstamp could not bind the table to its generator in the store",
+            TableError::Assign { .. } => "Rowstamp could not bind the table to its generator in the store",
             TableError::Open { .. } => "Rowstamp could not open the table's generator",
             TableError::Lock(LockError::Held { .. }) => {
                 "it is held by another Rowstamp, which has another store"
@@ -117,7 +118,7 @@ impl TableError {
     /// answer.
     fn passes(&self) -> bool {
         match self {
-            TableError::Bind { error, .. }
+            TableError::Assign { error, .. }
             | TableError::Open { error: OpenError::Store { error, .. }, .. } => error.passes(),
             TableError::Floor(TakeError::StoreAway { .. }) => true,
             TableError::Lock(error) => error.passes(),
@@ -235,28 +236,28 @@ impl Tables {
         }
     }
 
-    /// Binds a table to its rule's generator; returns what the generator's ids must be above.
-    async fn bind(&self, rule: &Rule, table: &str, read: Option<&str>) -> Result<u64, TableError> {
+    /// Assigns a table to its rule's generator; returns what the generator's ids must be above.
+    async fn assign(&self, rule: &Rule, table: &str, read: Option<&str>) -> Result<u64, TableError> {
         self.lock(rule, table).await?;
         self.locks_settled().await;
         let highest = self.highest(rule, table, read, BINDING_LOCK_SECONDS).await?;
-        self.bind_above(rule, table, highest, None).await
+        self.assign_above(rule, table, highest, None).await
     }
 
     /// `schema.table`: its key in the store, and what its lock is named after. Letter case that the
     /// backend does not tell apart makes no second lock and no second binding.
-    fn bound_name(&self, rule: &Rule, table: &str) -> String {
+    fn table_key(&self, rule: &Rule, table: &str) -> String {
         self.folded(&rule.schema, table).to_string()
     }
 
-    /// The same of the generators that calls draw from.
+    /// By [`Tables::table_key`], the generators that calls draw from.
     fn drawn_names(&self) -> impl Iterator<Item = String> {
-        self.drawn.all().map(|target| self.bound_name(&target.rule, &target.table))
+        self.drawn.all().map(|target| self.table_key(&target.rule, &target.table))
     }
 
     async fn lock(&self, rule: &Rule, table: &str) -> Result<(), TableError> {
         match &self.backend.locks {
-            Some(locks) => Ok(locks.take(&self.bound_name(rule, table)).await?),
+            Some(locks) => Ok(locks.take(&self.table_key(rule, table)).await?),
             None => Ok(()),
         }
     }
@@ -312,29 +313,29 @@ impl Tables {
         Some((schema, self.generators.with(&rule.generator, Generator::id_max)))
     }
 
-    /// Binds a table that is locked, and holds ids up to `highest`. `old`: a version that may have
+    /// Assigns a table that is locked, and holds ids up to `highest`. `old`: a version that may have
     /// other generators open.
-    async fn bind_above(
+    async fn assign_above(
         &self,
         rule: &Rule,
         table: &str,
         highest: u64,
         old: Option<&Tables>,
     ) -> Result<u64, TableError> {
-        let name = self.bound_name(rule, table);
+        let name = self.table_key(rule, table);
         let Backend { store, owner, .. } = &self.backend;
         let is_sequence = !self.is_timestamp(rule);
-        let bound = bind(store, &name, &rule.generator.to_string(), is_sequence, owner, highest).await;
-        let bound = bound.map_err(|error| TableError::Bind { table: name.clone(), error })?;
-        if let Some(from) = &bound.moved_from {
-            tracing::info!(table = name, from, to = %rule.generator, floor = bound.floor, "the table has a new generator");
+        let assigned = assign(store, &name, &rule.generator.to_string(), is_sequence, owner, highest).await;
+        let assigned = assigned.map_err(|error| TableError::Assign { table: name.clone(), error })?;
+        if let Some(from) = &assigned.moved_from {
+            tracing::info!(table = name, from, to = %rule.generator, floor = assigned.floor, "the table has a new generator");
             let others = old.into_iter().flat_map(|old| old.generators.all());
             let all = self.generators.all().into_iter().chain(others).map(|(_, generator)| generator);
             for generator in all.filter(|generator| generator.name() == from) {
-                generator.follow(&bound.moves).await;
+                generator.follow(&assigned.moves).await;
             }
         }
-        Ok(bound.floor)
+        Ok(assigned.floor)
     }
 
     pub(crate) fn has_rules(&self) -> bool {
@@ -343,15 +344,15 @@ impl Tables {
 
     async fn raise_floor(&self, target: &Target, read: Option<&str>) -> Result<(), TableError> {
         if self.backend.successor.is_some() {
-            // It binds what it issues ids for.
+            // It assigns what it issues ids for.
             return Ok(());
         }
         let generator = self.generator_for(target).await?;
-        let floor = self.bind(&target.rule, &target.table, read).await?;
+        let floor = self.assign(&target.rule, &target.table, read).await?;
         Ok(generator.raise_floor(floor, FLOOR_DEADLINE).await?)
     }
 
-    /// The same after DDL on a table that is bound: it may be another one now, or have another
+    /// The same after DDL on a table that is assigned: it may be another one now, or have another
     /// counter (RENAME, CREATE ... SELECT, ALTER TABLE ... AUTO_INCREMENT). Where that cannot be
     /// read soon (another session may have locked the table), or the store is away, ids continue
     /// above those that were issued. Of texts the highest takes a look at each row, so they are
@@ -415,7 +416,7 @@ impl InForce {
 
     async fn guarded_again(&self) {
         if let Some(locks) = &self.backend.locks {
-            locks.bound_again().await;
+            locks.assigned_again().await;
         }
     }
 

@@ -1,4 +1,4 @@
-//! Tables bound to generators in the store: while rules change from one generator to another, two must not issue for
+//! Tables assigned to generators in the store: while rules change from one generator to another, two must not issue for
 //! one table.
 
 use std::collections::HashMap;
@@ -21,7 +21,7 @@ const ATTEMPTS_MAX: u32 = 16;
 /// What a generator owes a table before it issues for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use = "the generator's ids must be above the floor before it issues for the table"]
-pub struct Bound {
+pub struct Assigned {
     /// Ids must be above it: give it to [`super::Sequence::open`], or to `raise_floor` if the generator is open.
     pub floor: u64,
     /// The generator that issued for the table before, if it was another.
@@ -30,24 +30,24 @@ pub struct Bound {
     pub moves: Moves,
 }
 
-/// Binds `schema.table` to the generator `schema.name`. `floor_of_table`: max(MAX(id), AUTO_INCREMENT counter) of the
-/// table. Where it was bound to another generator, the new one's bound is first raised to the other's; that of a timestamp
+/// Assigns `schema.table` to the generator `schema.name`. `floor_of_table`: max(MAX(id), AUTO_INCREMENT counter) of the
+/// table. Where it was assigned to another generator, the new one's bound is first raised to the other's; that of a timestamp
 /// generator (`is_sequence` is false) is no id: what it must stay above stands in the binding alone.
 ///
 /// A proxy that has the old rules goes on issuing from the old generator, and raises its bound past that: so a table moves
 /// only while no other proxy lives.
-pub async fn bind(
+pub async fn assign(
     store: &Arc<dyn Store>,
     table: &str,
     generator: &str,
     is_sequence: bool,
     owner: &str,
     floor_of_table: u64,
-) -> Result<Bound, StoreError> {
+) -> Result<Assigned, StoreError> {
     let key = Key::binding(table);
     let to = To { store, generator, is_sequence, owner, key: &key };
     let mut last_error = None;
-    let mut bound = Bound { floor: floor_of_table, moved_from: None, moves: Moves::default() };
+    let mut assigned = Assigned { floor: floor_of_table, moved_from: None, moves: Moves::default() };
     for _ in 0..ATTEMPTS_MAX {
         let found = store.load(&key).await?;
         let (expected, old) = match &found {
@@ -57,20 +57,21 @@ pub async fn bind(
         if let Some(old) = &old {
             if old.generator == generator {
                 if !is_sequence {
-                    bound.floor = bound.floor.max(old.floor);
+                    assigned.floor = assigned.floor.max(old.floor);
                 }
-                return to.settled(bound).await;
+                return to.settled(assigned).await;
             }
             alone(&**store, table, &old.generator, owner).await?;
             // Proxies that were away reserve there no more. The old one may have issued all below its bound.
-            bound.moves =
-                std::mem::take(&mut bound.moves).then(Moves::count(&**store, &old.generator).await?);
-            bound.floor = bound.floor.max(issued_below(&**store, &old.generator).await?.saturating_sub(1));
-            bound.moved_from = Some(old.generator.clone());
-            to.raise(bound.floor).await?;
+            assigned.moves =
+                std::mem::take(&mut assigned.moves).then(Moves::count(&**store, &old.generator).await?);
+            assigned.floor =
+                assigned.floor.max(issued_below(&**store, &old.generator).await?.saturating_sub(1));
+            assigned.moved_from = Some(old.generator.clone());
+            to.raise(assigned.floor).await?;
         }
-        match write(&**store, &key, expected, old, generator, bound.floor).await {
-            Ok(true) => return to.settled(bound).await,
+        match write(&**store, &key, expected, old, generator, assigned.floor).await {
+            Ok(true) => return to.settled(assigned).await,
             Ok(false) => {}
             Err(error @ StoreError::UnknownOutcome { .. }) => last_error = Some(error),
             Err(error) => return Err(error),
@@ -79,7 +80,7 @@ pub async fn bind(
     Err(last_error.unwrap_or_else(|| too_often(&key)))
 }
 
-/// A table to be bound, as [`bind`] takes it.
+/// A table to be assigned, as [`assign`] takes it.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted<'a> {
     pub table: &'a str,
@@ -101,21 +102,21 @@ impl Standing {
     }
 }
 
-/// [`bind`] of many tables, for those where nothing is to be settled: bound to this generator already, or to none. `None`
-/// for the others, and where the store did not say what it wrote: these are bound alone.
-pub async fn bind_plain(
+/// [`assign`] of many tables, for those where nothing is to be settled: assigned to this generator already, or to none. `None`
+/// for the others, and where the store did not say what it wrote: these are assigned alone.
+pub async fn assign_plain(
     store: &dyn Store,
     wanted: &[Wanted<'_>],
     standing: &Standing,
-) -> Result<Vec<Option<Bound>>, StoreError> {
-    let plain = |floor: u64| Some(Bound { floor, moved_from: None, moves: Moves::default() });
-    let mut bound = vec![None; wanted.len()];
+) -> Result<Vec<Option<Assigned>>, StoreError> {
+    let plain = |floor: u64| Some(Assigned { floor, moved_from: None, moves: Moves::default() });
+    let mut assigned = vec![None; wanted.len()];
     let mut new = Vec::new();
-    for (nth, (one, bound)) in wanted.iter().zip(&mut bound).enumerate() {
+    for (nth, (one, assigned)) in wanted.iter().zip(&mut assigned).enumerate() {
         match standing.0.get(&Key::binding(one.table)) {
             Some(old) if old.generator == one.generator => {
                 let floor = if one.is_sequence { 0 } else { old.floor };
-                *bound = plain(one.floor_of_table.max(floor));
+                *assigned = plain(one.floor_of_table.max(floor));
             }
             Some(_) => {}
             None => new.push((nth, one)),
@@ -129,12 +130,12 @@ pub async fn bind_plain(
             Err(error) => return Err(error),
         };
         for ((nth, one), _) in new.iter().zip(written).filter(|(_, written)| *written) {
-            if let Some(bound) = bound.get_mut(*nth) {
-                *bound = plain(one.floor_of_table);
+            if let Some(assigned) = assigned.get_mut(*nth) {
+                *assigned = plain(one.floor_of_table);
             }
         }
     }
-    Ok(bound)
+    Ok(assigned)
 }
 
 fn record_of(one: &Wanted<'_>) -> (Key, Json) {
@@ -159,7 +160,7 @@ async fn alone(store: &dyn Store, table: &str, generator: &str, owner: &str) -> 
     })
 }
 
-/// The generator that a table is bound to.
+/// The generator that a table is assigned to.
 #[derive(Clone, Copy)]
 struct To<'a> {
     store: &'a Arc<dyn Store>,
@@ -178,16 +179,16 @@ impl To<'_> {
     }
 
     /// Until the binding changed, other proxies could still open the old generator: its bound counts once more.
-    async fn settled(self, mut bound: Bound) -> Result<Bound, StoreError> {
-        let Some(old) = &bound.moved_from else { return Ok(bound) };
-        bound.moves = std::mem::take(&mut bound.moves).then(Moves::count(&**self.store, old).await?);
+    async fn settled(self, mut assigned: Assigned) -> Result<Assigned, StoreError> {
+        let Some(old) = &assigned.moved_from else { return Ok(assigned) };
+        assigned.moves = std::mem::take(&mut assigned.moves).then(Moves::count(&**self.store, old).await?);
         let issued_below = issued_below(&**self.store, old).await?;
-        if issued_below > bound.floor.saturating_add(1) {
-            bound.floor = issued_below - 1;
-            self.raise(bound.floor).await?;
-            self.note_floor(bound.floor).await?;
+        if issued_below > assigned.floor.saturating_add(1) {
+            assigned.floor = issued_below - 1;
+            self.raise(assigned.floor).await?;
+            self.note_floor(assigned.floor).await?;
         }
-        Ok(bound)
+        Ok(assigned)
     }
 
     async fn note_floor(self, floor: u64) -> Result<(), StoreError> {
@@ -226,7 +227,7 @@ async fn write(
 
 #[cfg(test)]
 mod tests {
-    use super::{Bound, Standing, Wanted, bind, bind_plain};
+    use super::{Assigned, Standing, Wanted, assign, assign_plain};
     use crate::ids::fence::{bound_of, raise_bound};
     use crate::ids::layout::presets::Preset;
     use crate::ids::nodes::Node;
@@ -245,31 +246,31 @@ mod tests {
     }
 
     /// Its floor, and whose the table was.
-    fn told(bound: &Bound) -> (u64, Option<&str>) {
-        (bound.floor, bound.moved_from.as_deref())
+    fn told(assigned: &Assigned) -> (u64, Option<&str>) {
+        (assigned.floor, assigned.moved_from.as_deref())
     }
 
     #[tokio::test]
     async fn a_new_generator_starts_above_all_that_the_old_one_may_have_issued() {
         let memory = Arc::new(MemoryStore::new());
         let store: Arc<dyn Store> = memory.clone();
-        let bound = bind(&store, "shop.orders", "shop.a", true, "p1", 70).await.unwrap();
-        assert_eq!(told(&bound), (70, None));
+        let assigned = assign(&store, "shop.orders", "shop.a", true, "p1", 70).await.unwrap();
+        assert_eq!(told(&assigned), (70, None));
         raise_bound(store.clone(), "shop.a", "p1", 5_000).await.unwrap();
         let writes = memory.writes();
-        let bound = bind(&store, "shop.orders", "shop.a", true, "p2", 90).await.unwrap();
-        assert_eq!(told(&bound), (90, None));
-        assert_eq!(memory.writes(), writes, "bound already");
+        let assigned = assign(&store, "shop.orders", "shop.a", true, "p2", 90).await.unwrap();
+        assert_eq!(told(&assigned), (90, None));
+        assert_eq!(memory.writes(), writes, "assigned already");
 
-        let bound = bind(&store, "shop.orders", "shop.b", true, "p1", 90).await.unwrap();
-        assert_eq!(told(&bound), (4_999, Some("shop.a")));
+        let assigned = assign(&store, "shop.orders", "shop.b", true, "p1", 90).await.unwrap();
+        assert_eq!(told(&assigned), (4_999, Some("shop.a")));
         assert_eq!(bound_of(&*store, "shop.b").await.unwrap(), 5_000);
         assert_eq!(stands(&store, "shop.orders").await.generator, "shop.b");
 
         // Back again: the first generator must not repeat what the second issued.
         raise_bound(store.clone(), "shop.b", "p1", 8_000).await.unwrap();
-        let bound = bind(&store, "shop.orders", "shop.a", true, "p1", 90).await.unwrap();
-        assert_eq!(bound.floor, 7_999);
+        let assigned = assign(&store, "shop.orders", "shop.a", true, "p1", 90).await.unwrap();
+        assert_eq!(assigned.floor, 7_999);
         assert_eq!(bound_of(&*store, "shop.a").await.unwrap(), 8_000);
     }
 
@@ -280,10 +281,10 @@ mod tests {
         for (table, generator, is_sequence) in
             [("s.here", "s.a", true), ("s.else", "s.b", true), ("s.time", "s.t", false)]
         {
-            let _ = bind(&store, table, generator, is_sequence, "p1", 40).await.unwrap();
+            let _ = assign(&store, table, generator, is_sequence, "p1", 40).await.unwrap();
         }
         let standing = Standing::read(&*store).await.unwrap();
-        let _ = bind(&store, "s.late", "s.b", true, "p2", 5).await.unwrap();
+        let _ = assign(&store, "s.late", "s.b", true, "p2", 5).await.unwrap();
         let wanted = [
             ("s.here", "s.a", true),
             ("s.else", "s.a", true),
@@ -298,8 +299,11 @@ mod tests {
             floor_of_table: 9,
         });
         let floors = async |memory: &MemoryStore| {
-            let bound = bind_plain(memory, &wanted, &standing).await.unwrap();
-            bound.iter().map(|bound| bound.as_ref().map(|bound| bound.floor)).collect::<Vec<_>>()
+            let assigned = assign_plain(memory, &wanted, &standing).await.unwrap();
+            assigned
+                .iter()
+                .map(|assigned| assigned.as_ref().map(|assigned| assigned.floor))
+                .collect::<Vec<_>>()
         };
         // A timestamp generator's floor stands in the binding alone.
         assert_eq!(floors(&memory).await, [Some(9), None, Some(9), None, Some(40)]);
@@ -317,13 +321,13 @@ mod tests {
     async fn between_a_sequence_and_timestamps() {
         let memory = Arc::new(MemoryStore::new());
         let store: Arc<dyn Store> = memory.clone();
-        let _ = bind(&store, "shop.orders", "shop.a", true, "p1", 70).await.unwrap();
+        let _ = assign(&store, "shop.orders", "shop.a", true, "p1", 70).await.unwrap();
         raise_bound(store.clone(), "shop.a", "p1", 5_000).await.unwrap();
-        let bound = bind(&store, "shop.orders", "shop.times", false, "p1", 90).await.unwrap();
-        assert_eq!(told(&bound), (4_999, Some("shop.a")));
+        let assigned = assign(&store, "shop.orders", "shop.times", false, "p1", 90).await.unwrap();
+        assert_eq!(told(&assigned), (4_999, Some("shop.a")));
         assert!(memory.peek(&Key::generator("shop.times")).is_none(), "an id is no tick");
-        // Who binds it later must stay above it too.
-        let again = bind(&store, "shop.orders", "shop.times", false, "p2", 90).await.unwrap();
+        // Who assigns it later must stay above it too.
+        let again = assign(&store, "shop.orders", "shop.times", false, "p2", 90).await.unwrap();
         assert_eq!(told(&again), (4_999, None));
 
         let layout = Preset::find("snowflake").unwrap().layout();
@@ -343,21 +347,21 @@ mod tests {
         let key = Key::slot("shop.times", 3);
         let slot: GeneratorRecord = record::decode(&key, &memory.peek(&key).unwrap()).unwrap();
         let last = layout.compose(slot.bound - 1, 3, 4095).unwrap();
-        let bound = bind(&store, "shop.orders", "shop.b", true, "p1", 90).await.unwrap();
-        assert!(bound.floor >= last && bound.floor - last < 100 << 22, "{bound:?} {last}");
-        assert_eq!(bound_of(&*store, "shop.b").await.unwrap(), bound.floor + 1);
+        let assigned = assign(&store, "shop.orders", "shop.b", true, "p1", 90).await.unwrap();
+        assert!(assigned.floor >= last && assigned.floor - last < 100 << 22, "{assigned:?} {last}");
+        assert_eq!(bound_of(&*store, "shop.b").await.unwrap(), assigned.floor + 1);
     }
 
     #[tokio::test]
     async fn a_table_does_not_move_while_another_proxy_lives() {
         let memory = Arc::new(MemoryStore::new());
         let store: Arc<dyn Store> = memory.clone();
-        let _ = bind(&store, "shop.orders", "shop.a", true, "p1", 70).await.unwrap();
+        let _ = assign(&store, "shop.orders", "shop.a", true, "p1", 70).await.unwrap();
         for name in ["p1", "p2"] {
             memory.poke(&Key::proxy(name), b"{}");
         }
-        let _ = bind(&store, "shop.orders", "shop.a", true, "p2", 70).await.unwrap();
-        let refused = bind(&store, "shop.orders", "shop.b", true, "p1", 70).await.unwrap_err();
+        let _ = assign(&store, "shop.orders", "shop.a", true, "p2", 70).await.unwrap();
+        let refused = assign(&store, "shop.orders", "shop.b", true, "p1", 70).await.unwrap_err();
         assert!(matches!(&refused, StoreError::Shared { others, .. } if others == "p2"), "{refused}");
         assert_eq!(stands(&store, "shop.orders").await.generator, "shop.a");
     }
@@ -387,13 +391,13 @@ mod tests {
     #[tokio::test]
     async fn a_crash_right_behind_the_change_leaves_the_new_generator_above_the_old() {
         let (store, shared) = meddled(None, true).await;
-        bind(&shared, "shop.orders", "shop.b", true, "p1", 10).await.unwrap_err();
+        assign(&shared, "shop.orders", "shop.b", true, "p1", 10).await.unwrap_err();
         store.set_away(false);
         assert_eq!(stands(&shared, "shop.orders").await.generator, "shop.b");
         assert_eq!(bound_of(&*shared, "shop.b").await.unwrap(), 300);
 
         let (store, shared) = meddled(None, true).await;
-        bind(&shared, "shop.orders", "shop.times", false, "p1", 10).await.unwrap_err();
+        assign(&shared, "shop.orders", "shop.times", false, "p1", 10).await.unwrap_err();
         store.set_away(false);
         assert_eq!(stands(&shared, "shop.orders").await.floor, 299);
     }
@@ -401,12 +405,12 @@ mod tests {
     #[tokio::test]
     async fn what_the_old_generator_reserved_meanwhile_counts() {
         let (_, store) = meddled(Some(700), false).await;
-        let bound = bind(&store, "shop.orders", "shop.b", true, "p1", 10).await.unwrap();
-        assert_eq!((bound.floor, bound_of(&*store, "shop.b").await.unwrap()), (699, 700));
+        let assigned = assign(&store, "shop.orders", "shop.b", true, "p1", 10).await.unwrap();
+        assert_eq!((assigned.floor, bound_of(&*store, "shop.b").await.unwrap()), (699, 700));
 
         let (_, store) = meddled(Some(700), false).await;
-        let bound = bind(&store, "shop.orders", "shop.times", false, "p1", 10).await.unwrap();
-        assert_eq!((bound.floor, stands(&store, "shop.orders").await.floor), (699, 699));
+        let assigned = assign(&store, "shop.orders", "shop.times", false, "p1", 10).await.unwrap();
+        assert_eq!((assigned.floor, stands(&store, "shop.orders").await.floor), (699, 699));
     }
 
     #[tokio::test]
@@ -414,7 +418,7 @@ mod tests {
         for seed in 0..50 {
             let memory = Arc::new(MemoryStore::new());
             let store: Arc<dyn Store> = memory.clone();
-            let _ = bind(&store, "shop.orders", "shop.a", true, "p1", 10).await.unwrap();
+            let _ = assign(&store, "shop.orders", "shop.a", true, "p1", 10).await.unwrap();
             raise_bound(store.clone(), "shop.a", "p1", 300).await.unwrap();
             let faults =
                 Faults { lost_reply: 200, lost_request: 200, false_conflict: 200, ..Faults::default() };
@@ -423,8 +427,8 @@ mod tests {
                 broken.poke(&key, &memory.peek(&key).unwrap());
             }
             let store: Arc<dyn Store> = Arc::new(broken);
-            let bound = bind(&store, "shop.orders", "shop.b", true, "p1", 10).await.unwrap();
-            assert_eq!(bound.floor, 299, "seed {seed}");
+            let assigned = assign(&store, "shop.orders", "shop.b", true, "p1", 10).await.unwrap();
+            assert_eq!(assigned.floor, 299, "seed {seed}");
             assert_eq!(bound_of(&*store, "shop.b").await.unwrap(), 300, "seed {seed}");
             assert_eq!(stands(&store, "shop.orders").await.generator, "shop.b");
         }

@@ -10,7 +10,7 @@ use crate::tables::{InForce, REFRESH_INTERVAL, SHAPE_AGE_MAX, TableError, shadow
 /// The pause after a look at the tables' ids, as a multiple of the time that the look took.
 const PAUSE_FACTOR: u32 = 10;
 
-/// After a lapse of the tables' locks, between two tries to bind the tables again.
+/// After a lapse of the tables' locks, between two tries to assign the tables again.
 const BIND_INTERVAL: Duration = Duration::from_millis(200);
 
 /// How often tables are looked for that are gone, where no session has sent DDL.
@@ -95,20 +95,20 @@ async fn tell_shadow(tables: Weak<InForce>) {
     }
 }
 
-/// After a lapse of the tables' locks all tables are bound again, however often that must be tried.
+/// After a lapse of the tables' locks all tables are assigned again, however often that must be tried.
 /// Ends with the tables.
 async fn watch_locks(mut lapses: watch::Receiver<u64>, tables: Weak<InForce>) {
     while lapses.changed().await.is_ok() {
         let failed =
             "Rowstamp cannot bind the tables to their generators again, and issues no ids; it tries again";
-        bind_again(&tables, failed).await;
+        assign_again(&tables, failed).await;
     }
 }
 
-async fn bind_again(tables: &Weak<InForce>, failed: &str) {
+async fn assign_again(tables: &Weak<InForce>, failed: &str) {
     let mut told = None;
     while let Some(tables) = tables.upgrade() {
-        let error = match tables.bind_again().await {
+        let error = match tables.assign_again().await {
             // It is done when the other process has ended without taking over.
             Ok(()) | Err(TableError::Yielded) => return,
             Err(error) => error.to_string(),
@@ -122,23 +122,23 @@ async fn bind_again(tables: &Weak<InForce>, failed: &str) {
     }
 }
 
-/// When the store went back, all reserves are given up. When an operator has settled the store, the tables are bound again,
+/// When the store went back, all reserves are given up. When an operator has settled the store, the tables are assigned again,
 /// because the store may have lost which generator each table has. Ends with either.
 async fn watch_store(mut recalls: watch::Receiver<u64>, tables: Weak<InForce>) {
     let failed = "the store was settled, and Rowstamp cannot bind the tables to their generators again; it tries again";
     let mut era = tables.upgrade().map(|tables| tables.store_era());
-    let mut is_to_bind = false;
+    let mut is_to_assign = false;
     loop {
         tokio::select! {
             changed = recalls.changed() => if changed.is_err() { return },
-            () = bind_again(&tables, failed), if is_to_bind => {
-                is_to_bind = false;
+            () = assign_again(&tables, failed), if is_to_assign => {
+                is_to_assign = false;
                 continue;
             }
         }
         let Some(tables) = tables.upgrade() else { return };
         tables.give_up_reserves();
         let now = tables.store_era();
-        is_to_bind |= era.replace(now).is_some_and(|era| era != now);
+        is_to_assign |= era.replace(now).is_some_and(|era| era != now);
     }
 }

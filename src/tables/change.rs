@@ -4,7 +4,7 @@
 //! 1. A statement takes its ids, then looks whether its version is retired, and is sent only if not
 //!    ([`Tables::is_retired`]). So all that is ever sent under a version was taken before it
 //!    retired.
-//! 2. Tables are bound to other generators after that, and a binding raises the new generator above
+//! 2. Tables are assigned to other generators after that, and a binding raises the new generator above
 //!    the bound that the store has of the old one (`ids/bindings`): above all that was taken.
 //! 3. A generator whose description changed is opened a second time. Both draw from one bound, so
 //!    their ranges never overlap (`ids/fence`), whatever their steps; the first is closed before
@@ -12,8 +12,8 @@
 //!    and above the floor of no table: where a table is new to the generator, nothing is handed
 //!    back. The same where the next one issues ids that the first left out, by its step and offset:
 //!    others may have used those, so the tables are asked as if they were new.
-//! 4. Where a step fails, panics or is cut off, tables may be bound to generators that never became
-//!    active. The old rules go on as a version of their own that binds those tables back before it
+//! 4. Where a step fails, panics or is cut off, tables may be assigned to generators that never became
+//!    active. The old rules go on as a version of their own that assigns those tables back before it
 //!    issues for them. After the last binding there is no way back, since old generators close:
 //!    from there on it is the next version that becomes active ([`Handover`]).
 //!
@@ -22,7 +22,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::ids::bindings::{Standing, Wanted, bind_plain};
+use crate::ids::bindings::{Standing, Wanted, assign_plain};
 use crate::ids::sequence::Seed;
 use crate::ids::{BIGINT_MAX, Generator};
 use crate::rules::RuleSet;
@@ -40,11 +40,11 @@ pub(super) struct Next {
 }
 
 impl Tables {
-    /// The first version: binds every table that the rules name and the backend has, and opens the
+    /// The first version: assigns every table that the rules name and the backend has, and opens the
     /// generators above them.
     pub(super) async fn open(rules: Arc<RuleSet>, backend: Backend) -> Result<Tables, TableError> {
         let next = Next::make(None, rules, backend).await?;
-        next.bind(None).await?;
+        next.assign(None).await?;
         next.tables.know_all(next.live);
         Ok(next.tables)
     }
@@ -71,10 +71,10 @@ impl Tables {
         matches!(spec.map(|spec| &spec.kind), Some(GeneratorKind::Timestamp(_)))
     }
 
-    /// Whether the table is bound here as `next` would bind it by `rule`, and nobody has moved it
+    /// Whether the table is assigned here as `next` would assign it by `rule`, and nobody has moved it
     /// since.
-    pub(super) fn binds_as(&self, next: &Tables, rule: &Rule, table: &str) -> bool {
-        self.is_bound_by(rule, table)
+    pub(super) fn assigns_as(&self, next: &Tables, rule: &Rule, table: &str) -> bool {
+        self.is_assigned_by(rule, table)
             && self.generators.with(&rule.generator, |open| Some(!open.is_lost())).unwrap_or(true)
             && matches!(self.rules.acting(self.backend.case, &rule.schema, table), Ok(Some(mine))
                 if mine.generator == rule.generator
@@ -93,9 +93,9 @@ impl Tables {
         }
     }
 
-    /// Binds tables that are locked, each with the highest of its ids; gives each its floor. All that
+    /// Assigns tables that are locked, each with the highest of its ids; gives each its floor. All that
     /// is plain goes to the store by the hundred.
-    async fn bind_all<'a>(
+    async fn assign_all<'a>(
         &self,
         new: &[(&'a Live, u64)],
         old: Option<&Tables>,
@@ -103,16 +103,16 @@ impl Tables {
         let store = &*self.backend.store;
         let failed = |table: &str| {
             let table = table.to_owned();
-            |error| TableError::Bind { table, error }
+            |error| TableError::Assign { table, error }
         };
         let Some((first, _)) = new.first() else { return Ok(Vec::new()) };
-        let name = self.bound_name(&first.rule, &first.table);
+        let name = self.table_key(&first.rule, &first.table);
         let standing = Standing::read(store).await.map_err(failed(&name))?;
         let mut floors = Vec::with_capacity(new.len());
         for new in new.chunks(CREATED_AT_ONCE_MAX) {
             let names = new
                 .iter()
-                .map(|(one, _)| (self.bound_name(&one.rule, &one.table), one.rule.generator.to_string()));
+                .map(|(one, _)| (self.table_key(&one.rule, &one.table), one.rule.generator.to_string()));
             let names: Vec<(String, String)> = names.collect();
             let wanted = new.iter().zip(&names).map(|((one, highest), (table, generator))| Wanted {
                 table,
@@ -122,11 +122,11 @@ impl Tables {
             });
             let wanted: Vec<Wanted<'_>> = wanted.collect();
             let table = names.first().map_or("", |(table, _)| table);
-            let bound = bind_plain(store, &wanted, &standing).await.map_err(failed(table))?;
-            for ((one, highest), bound) in new.iter().zip(bound) {
-                let floor = match bound {
-                    Some(bound) => bound.floor,
-                    None => self.bind_above(&one.rule, &one.table, *highest, old).await?,
+            let assigned = assign_plain(store, &wanted, &standing).await.map_err(failed(table))?;
+            for ((one, highest), assigned) in new.iter().zip(assigned) {
+                let floor = match assigned {
+                    Some(assigned) => assigned.floor,
+                    None => self.assign_above(&one.rule, &one.table, *highest, old).await?,
                 };
                 floors.push((*one, floor));
             }
@@ -154,7 +154,7 @@ impl Tables {
         tables
     }
 
-    /// These rules as a version of its own, which knows none of the tables that were to be bound
+    /// These rules as a version of its own, which knows none of the tables that were to be assigned
     /// otherwise.
     fn again(&self, without: &[Live]) -> Tables {
         let mut tables = self.with_backend(self.backend.clone());
@@ -183,7 +183,7 @@ impl Next {
         let mut live = tables.survey(old).await?;
         tables.make_timestamps(&live, old).await?;
         tables.read_highest(&mut live).await?;
-        // Before their tables are bound: a table that moves away meanwhile takes them along
+        // Before their tables are assigned: a table that moves away meanwhile takes them along
         // (`ids/fence/moves`).
         let narrowest = narrowest(&live);
         tables.open_sequences(&live, &narrowest, old).await?;
@@ -195,10 +195,10 @@ impl Next {
         old.again(&self.live)
     }
 
-    /// Binds what is to be bound; the caller has retired `old` and holds `fetching`. Also returns
+    /// Assigns what is to be assigned; the caller has retired `old` and holds `fetching`. Also returns
     /// the old generators that this version does not have: they are closed before it is used.
-    pub(super) async fn bound(self, old: &Tables) -> Result<(Tables, Vec<Leaving>), TableError> {
-        let new_to = self.bind(Some(old)).await?;
+    pub(super) async fn assigned(self, old: &Tables) -> Result<(Tables, Vec<Leaving>), TableError> {
+        let new_to = self.assign(Some(old)).await?;
         let Next { tables, live } = self;
         let mut leaving = Vec::new();
         for (name, generator) in old.generators.all() {
@@ -212,7 +212,7 @@ impl Next {
 
     /// As if the backend had this table, new to its generator.
     #[cfg(test)]
-    pub(super) fn binds(&mut self, schema: &str, table: &str, highest: u64) {
+    pub(super) fn assigns(&mut self, schema: &str, table: &str, highest: u64) {
         let rule = self.tables.rules.find(self.tables.backend.case, schema, table).unwrap().unwrap().clone();
         let shape = Arc::new(crate::rules::model::TableShape {
             columns: Vec::new(),
@@ -231,7 +231,7 @@ impl Next {
 
     /// Returns the generators that have a table which they had not before, each above the ids of
     /// all of them.
-    async fn bind(&self, old: Option<&Tables>) -> Result<HashSet<GeneratorName>, TableError> {
+    async fn assign(&self, old: Option<&Tables>) -> Result<HashSet<GeneratorName>, TableError> {
         let progress = &self.tables.backend.progress;
         let new: Vec<(&Live, u64)> = self
             .live
@@ -243,7 +243,7 @@ impl Next {
             .collect();
         progress.begin("binding tables", new.len());
         let mut floors: HashMap<GeneratorName, u64> = HashMap::new();
-        for (one, floor) in self.tables.bind_all(&new, old).await? {
+        for (one, floor) in self.tables.assign_all(&new, old).await? {
             let highest = floors.entry(one.rule.generator.clone()).or_default();
             *highest = floor.max(*highest);
         }

@@ -112,12 +112,12 @@ struct Opening {
 }
 
 impl Tables {
-    /// The generator of a table that is to be bound; opened where it is made for the table, and this is the first that draws
+    /// The generator of a table that is to be assigned; opened where it is made for the table, and this is the first that draws
     /// from it.
     pub(super) async fn generator_for(&self, target: &Target) -> Result<Generator, TableError> {
         let rule = &target.rule;
         let Some(spec) = rule.made() else {
-            // A table that is not bound must not count as one that is.
+            // A table that is not assigned must not count as one that is.
             return self
                 .generators
                 .get(&rule.generator)

@@ -1,8 +1,8 @@
 //! The version of the rules that counts, and its giving way to the next.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
@@ -38,7 +38,7 @@ impl Drop for Handover<'_> {
 }
 
 impl InForce {
-    /// Binds every table that the rules name and the backend has, and opens the generators above
+    /// Assigns every table that the rules name and the backend has, and opens the generators above
     /// them. `trusts_clock`: this machine's clock is right, whatever the backend's says.
     pub async fn open(
         rules: Arc<RuleSet>,
@@ -99,15 +99,15 @@ impl InForce {
         self.change_to(rules).await
     }
 
-    /// Binds all tables again, above the ids that are in them: after a lapse of their locks another
+    /// Assigns all tables again, above the ids that are in them: after a lapse of their locks another
     /// store's proxy may have issued ids, and a store that was settled may have lost its records.
-    pub async fn bind_again(&self) -> Result<(), TableError> {
+    pub async fn assign_again(&self) -> Result<(), TableError> {
         let _one_at_a_time = self.changing.lock().await;
         if let Some(locks) = &self.backend.locks {
             locks.name_store_again().await?;
         }
         let old = self.now();
-        old.unbind_all();
+        old.unassign_all();
         self.change_to(old.rules.clone()).await?;
         self.guarded_again().await;
         Ok(())
@@ -137,10 +137,10 @@ impl InForce {
 
     /// Retires `old` and puts `next` in its place.
     pub(super) async fn succeed(&self, old: &Arc<Tables>, next: Next) -> Result<(), TableError> {
-        let _nothing_is_bound = self.backend.fetching.lock().await;
+        let _nothing_is_assigned = self.backend.fetching.lock().await;
         let mut handover = Handover { in_force: self, old, tables: Some(next.instead(old)) };
         old.retire();
-        let (tables, leaving) = next.bound(old).await?;
+        let (tables, leaving) = next.assigned(old).await?;
         handover.tables = Some(tables);
         for generator in leaving {
             generator.close().await;
@@ -169,7 +169,7 @@ impl InForce {
     /// began when it was.
     async fn give_up_locks(&self) {
         let Some(locks) = &self.backend.locks else { return };
-        // A change takes locks for tables that are bound later.
+        // A change takes locks for tables that are assigned later.
         let Ok(_nothing_changes) = self.changing.try_lock() else { return };
         {
             let mut past = self.past.lock();
@@ -178,9 +178,9 @@ impl InForce {
                 return;
             }
         }
-        let _nothing_is_bound = self.backend.fetching.lock().await;
+        let _nothing_is_assigned = self.backend.fetching.lock().await;
         let now = self.now();
-        let tables = now.bound_names().into_iter().chain(now.exact_names());
+        let tables = now.assigned_names().into_iter().chain(now.exact_names());
         let kept: HashSet<String> = tables.chain(now.drawn_names()).collect();
         locks.keep(|table| kept.contains(table)).await;
     }

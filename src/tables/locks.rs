@@ -6,7 +6,7 @@
 //! lease (300 ms) from when the locks were last seen held, and who takes a lock waits longer than
 //! that (600 ms) before it looks which ids are in the table. A statement takes its ids first and
 //! looks at the lease then. Where the locks were not seen in time, another store's proxy may have
-//! issued ids in the meantime: all tables are bound again, above what is in them, before the lease
+//! issued ids in the meantime: all tables are assigned again, above what is in them, before the lease
 //! is renewed. A process may be stopped between any two steps: what it did not send in time (150 ms
 //! after the lease) is not sent any more, and its session ends.
 
@@ -115,7 +115,7 @@ struct Inner {
     looked: watch::Sender<()>,
     /// A statement waits for the next look.
     wanted: Arc<Notify>,
-    /// The locks were not seen in time: the tables are to be bound again. How often that was.
+    /// The locks were not seen in time: the tables are to be assigned again. How often that was.
     lapses: watch::Sender<u64>,
     /// Tables whose lock another store has, with what clients are told.
     lost: ArcSwap<BTreeMap<String, String>>,
@@ -240,7 +240,7 @@ impl TableLocks {
     }
 
     /// Whether ids that were taken before may be used: the locks were seen held a moment ago, or
-    /// are now. Waits for `limit`, and at least for as long as it takes to bind the tables again.
+    /// are now. Waits for `limit`, and at least for as long as it takes to assign the tables again.
     /// The error tells why not.
     pub async fn seen(&self, limit: Duration) -> Result<(), String> {
         if self.inner.is_seen() {
@@ -268,7 +268,7 @@ impl TableLocks {
         self.inner.send_by()
     }
 
-    /// Changes with each lapse; [`TableLocks::bound_again`] ends one.
+    /// Changes with each lapse; [`TableLocks::assigned_again`] ends one.
     pub fn lapses(&self) -> watch::Receiver<u64> {
         let mut lapses = self.inner.lapses.subscribe();
         if *lapses.borrow() > 0 {
@@ -277,8 +277,8 @@ impl TableLocks {
         lapses
     }
 
-    /// All tables are bound again after a lapse.
-    pub async fn bound_again(&self) {
+    /// All tables are assigned again after a lapse.
+    pub async fn assigned_again(&self) {
         self.inner.held.lock().await.lapsed = false;
         self.inner.wanted.notify_one();
     }

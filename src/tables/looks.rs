@@ -8,7 +8,6 @@
 //! older than that, a REPLACE, or an INSERT with IGNORE or ON DUPLICATE KEY UPDATE, has the table looked at before it.
 
 mod failures;
-
 pub(in crate::tables) mod names;
 
 use std::sync::Arc;

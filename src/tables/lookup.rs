@@ -51,16 +51,16 @@ pub(super) struct Entry {
     pub(super) read_at: Instant,
     /// [`Ddl::seen`] before it was read.
     pub(super) ddl: u64,
-    /// Bound to its generator, and above its floor.
-    is_bound: bool,
+    /// Assigned to its generator, and above its floor.
+    is_assigned: bool,
     /// Looked up since it was read.
     pub(super) is_used: Arc<AtomicBool>,
 }
 
 impl Entry {
     /// `ddl`: [`Ddl::seen`] before it was read.
-    pub(super) fn read(lookup: Lookup, (read_at, ddl): (Instant, u64), is_bound: bool) -> Self {
-        Entry { lookup, read_at, ddl, is_bound, is_used: Arc::default() }
+    pub(super) fn read(lookup: Lookup, (read_at, ddl): (Instant, u64), is_assigned: bool) -> Self {
+        Entry { lookup, read_at, ddl, is_assigned, is_used: Arc::default() }
     }
 }
 
@@ -112,9 +112,9 @@ impl Tables {
         self.backend.locks.as_ref()?.lost(|| name.to_string()).map(Lookup::Away)
     }
 
-    /// No table counts as bound any more.
-    pub(super) fn unbind_all(&self) {
-        self.change_known(|known| known.values_mut().for_each(|entry| entry.is_bound = false));
+    /// No table counts as assigned any more.
+    pub(super) fn unassign_all(&self) {
+        self.change_known(|known| known.values_mut().for_each(|entry| entry.is_assigned = false));
     }
 
     /// Changes what is known; another thread's change at the same moment may have `change` run
@@ -213,13 +213,13 @@ impl Tables {
         }
     }
 
-    /// Reads a table's columns afresh, and binds it where it is new, so that [`Tables::lookup`]
+    /// Reads a table's columns afresh, and assigns it where it is new, so that [`Tables::lookup`]
     /// knows it. `again`: also where what is known is not old. `read`: the table's highest id, as a session
     /// has read it by [`Tables::highest_query`], because it has locked the table, and the control account would wait for that
     /// lock.
     pub(crate) async fn fetch(&self, schema: &str, table: &str, again: bool, read: Option<&str>) {
         let _one_at_a_time = self.backend.fetching.lock().await;
-        // To bind the table now could take it back from the generator of the next version.
+        // To assign the table now could take it back from the generator of the next version.
         if self.is_retired() || !again && !matches!(self.lookup(schema, table), Lookup::Unknown) {
             return;
         }
@@ -238,14 +238,14 @@ impl Tables {
         if let Err(error) = known {
             tracing::error!(%error, table = format!("{schema}.{table}"), "Rowstamp cannot serve a table with a rule");
             // A rule that looks its column up again each time may find another one then.
-            let is_bound = self.is_bound(schema, table) && !rule.is_some_and(|rule| rule.is_auto());
-            self.put(schema, table, Lookup::Away(error.for_client()), ddl, is_bound);
+            let is_assigned = self.is_assigned(schema, table) && !rule.is_some_and(|rule| rule.is_auto());
+            self.put(schema, table, Lookup::Away(error.for_client()), ddl, is_assigned);
         }
     }
 
-    /// Whether the table was bound under these rules.
-    pub(super) fn is_bound(&self, schema: &str, table: &str) -> bool {
-        self.known.load().get(&self.folded(schema, table)).is_some_and(|entry| entry.is_bound)
+    /// Whether the table was assigned under these rules.
+    pub(super) fn is_assigned(&self, schema: &str, table: &str) -> bool {
+        self.known.load().get(&self.folded(schema, table)).is_some_and(|entry| entry.is_assigned)
     }
 
     /// Whether the ids in the table are to be looked at before the table is served: it is new to its generator, or there was DDL.
@@ -253,7 +253,7 @@ impl Tables {
         let Ok(Some(rule)) = self.rules.acting(self.backend.case, schema, table) else { return false };
         self.backend.successor.is_none()
             && self.asked_for_ids(&rule).is_some()
-            && (!self.is_bound_by(&rule, table)
+            && (!self.is_assigned_by(&rule, table)
                 || self.was_defined_otherwise(schema, table, self.backend.ddl.seen()))
     }
 
@@ -262,26 +262,26 @@ impl Tables {
         self.known.load().get(&self.folded(schema, table)).is_some_and(|entry| entry.ddl != ddl)
     }
 
-    /// Whether the table was bound by the ids of this rule's column.
-    pub(super) fn is_bound_by(&self, rule: &Rule, table: &str) -> bool {
+    /// Whether the table was assigned by the ids of this rule's column.
+    pub(super) fn is_assigned_by(&self, rule: &Rule, table: &str) -> bool {
         let known = self.known.load();
         let Some(entry) = known.get(&self.folded(&rule.schema, table)) else { return false };
         let is_other =
             |target: &Target| target.view.is_none() && !same_column(&target.rule.column, &rule.column);
-        entry.is_bound && !matches!(&entry.lookup, Lookup::Ruled(target) if is_other(target))
+        entry.is_assigned && !matches!(&entry.lookup, Lookup::Ruled(target) if is_other(target))
     }
 
-    /// By [`Tables::bound_name`], the tables that are bound.
-    pub(super) fn bound_names(&self) -> Vec<String> {
+    /// By [`Tables::table_key`], the tables that are assigned.
+    pub(super) fn assigned_names(&self) -> Vec<String> {
         let known = self.known.load();
-        let bound = known.iter().filter(|(_, entry)| entry.is_bound);
-        bound.map(|(name, _)| name.to_string()).collect()
+        let assigned = known.iter().filter(|(_, entry)| entry.is_assigned);
+        assigned.map(|(name, _)| name.to_string()).collect()
     }
 
     /// `ddl`: [`Ddl::seen`] before it was read.
-    pub(super) fn put(&self, schema: &str, table: &str, lookup: Lookup, ddl: u64, is_bound: bool) {
+    pub(super) fn put(&self, schema: &str, table: &str, lookup: Lookup, ddl: u64, is_assigned: bool) {
         let key = self.folded(schema, table).into_owned();
-        let entry = Entry::read(lookup, (Instant::now(), ddl), is_bound);
+        let entry = Entry::read(lookup, (Instant::now(), ddl), is_assigned);
         self.put_all(&[(key, entry)]);
     }
 
@@ -332,15 +332,15 @@ impl Tables {
     ) -> Result<Lookup, TableError> {
         let lookup = self.meaning(rule, table, live.map(|live| Arc::new(live.shape)));
         // A table that comes back, or gets its column later, may hold other ids.
-        let is_bound = matches!(lookup, Lookup::Ruled(_));
+        let is_assigned = matches!(lookup, Lookup::Ruled(_));
         if let Lookup::Ruled(target) = &lookup {
-            if !self.is_bound_by(&target.rule, table) {
+            if !self.is_assigned_by(&target.rule, table) {
                 self.raise_floor(target, read).await?;
             } else if self.was_defined_otherwise(&target.rule.schema, table, ddl) {
                 self.raise_floor_again(target, read).await?;
             }
         }
-        self.put(&rule.schema, table, lookup.clone(), ddl, is_bound);
+        self.put(&rule.schema, table, lookup.clone(), ddl, is_assigned);
         Ok(lookup)
     }
 

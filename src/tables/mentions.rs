@@ -82,7 +82,7 @@ impl Tables {
         self.mentions.store(Mentions::new(names).and_draws(drawn).into());
     }
 
-    /// Views of such tables.
+    /// Views of tables in shadow mode.
     fn shadowed_views(&self) -> Vec<FoldedName<'static>> {
         self.shadows.load().views.keys().cloned().collect()
     }

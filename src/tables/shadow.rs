@@ -1,5 +1,5 @@
 //! Tables in shadow mode: known to the planner as if their rules were on, and to nothing else. No
-//! id is taken for them, nothing is bound or locked, and no statement waits for their columns.
+//! id is taken for them, nothing is assigned or locked, and no statement waits for their columns.
 
 pub mod counts;
 

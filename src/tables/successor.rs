@@ -66,7 +66,7 @@ impl InForce {
     /// their ids from `successor`. The store has no more calls from here.
     pub async fn yield_to(&self, successor: Arc<dyn Successor>) {
         let _one_at_a_time = self.changing.lock().await;
-        let _nothing_is_bound = self.backend.fetching.lock().await;
+        let _nothing_is_assigned = self.backend.fetching.lock().await;
         let old = self.now();
         let backend = Backend { successor: Some(successor), locks: None, ..self.backend.clone() };
         let tables = old.with_backend(backend);

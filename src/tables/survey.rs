@@ -25,20 +25,20 @@ pub(super) struct Live {
     pub(super) binding: Binding,
 }
 
-/// Whether a table is bound to its rule's generator.
+/// Whether a table is assigned to its rule's generator.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Binding {
     /// The rule's column is not there.
     NoColumn,
-    /// Bound by the version before this one, and nothing that a binding depends on has changed.
+    /// Assigned by the version before this one, and nothing that a binding depends on has changed.
     Kept,
-    /// To be bound; holds ids up to `highest`.
+    /// To be assigned; holds ids up to `highest`.
     New { highest: u64 },
 }
 
 impl Tables {
     /// Reads and locks what the rules name, and changes nothing else. Ids are looked at by
-    /// [`Tables::read_highest`]. `old`: what it has bound is not asked for its ids.
+    /// [`Tables::read_highest`]. `old`: what it has assigned is not asked for its ids.
     pub(super) async fn survey(&self, old: Option<&Tables>) -> Result<Vec<Live>, TableError> {
         let Some(schema) = &self.backend.schema else { return Ok(Vec::new()) };
         let live = self.read_all(schema, old).await?;
@@ -69,7 +69,7 @@ impl Tables {
         if !missing.is_empty() {
             // Those of the version before are in the log already.
             let known: HashSet<String> = old.iter().flat_map(|old| old.exact_names()).collect();
-            missing.retain(|(_, rule)| !known.contains(&self.bound_name(rule, &rule.table)));
+            missing.retain(|(_, rule)| !known.contains(&self.table_key(rule, &rule.table)));
             warn_of_missing(&missing);
         }
         Ok(live)
@@ -87,7 +87,7 @@ impl Tables {
             // One that a pattern passes over is known too: the first statement into it does not
             // wait.
             Meant::Passes | Meant::Lacks(_) => (rule.clone(), Binding::NoColumn),
-            Meant::Fills(rule) if old.is_some_and(|old| old.binds_as(self, &rule, &table)) => {
+            Meant::Fills(rule) if old.is_some_and(|old| old.assigns_as(self, &rule, &table)) => {
                 (rule, Binding::Kept)
             }
             Meant::Fills(rule) => (rule, Binding::New { highest: 0 }),
@@ -104,17 +104,17 @@ impl Tables {
         Ok(found.names.into_iter().filter(|(_, rule)| rule.mode == Mode::On).collect())
     }
 
-    /// Locks the tables that are to be bound, those that may be made later, and the generators that calls draw
+    /// Locks the tables that are to be assigned, those that may be made later, and the generators that calls draw
     /// from; waits until nobody
     /// else issues ids for them.
     async fn lock_all(&self, live: &[Live]) -> Result<(), TableError> {
         let Backend { locks: Some(locks), progress, .. } = &self.backend else { return Ok(()) };
         let new = live.iter().filter(|one| matches!(one.binding, Binding::New { .. }));
-        let new = new.map(|one| self.bound_name(&one.rule, &one.table));
+        let new = new.map(|one| self.table_key(&one.rule, &one.table));
         let new: Vec<String> = new.chain(self.drawn_names()).collect();
         progress.begin("locking tables", new.len());
         locks.take_all(&new, |taken| progress.add(taken)).await?;
-        let there: HashSet<String> = live.iter().map(|one| self.bound_name(&one.rule, &one.table)).collect();
+        let there: HashSet<String> = live.iter().map(|one| self.table_key(&one.rule, &one.table)).collect();
         let missing: Vec<String> = self.exact_names().filter(|name| !there.contains(name)).collect();
         locks.take_ahead(&missing).await;
         if !new.is_empty() {
@@ -123,13 +123,13 @@ impl Tables {
         Ok(())
     }
 
-    /// By [`Tables::bound_name`], the names of active rules that are no patterns.
+    /// By [`Tables::table_key`], the names of active rules that are no patterns.
     pub(super) fn exact_names(&self) -> impl Iterator<Item = String> {
         let exact = self.rules.rules().filter(|rule| rule.mode == Mode::On && !rule.is_pattern());
-        exact.map(|rule| self.bound_name(rule, &rule.table))
+        exact.map(|rule| self.table_key(rule, &rule.table))
     }
 
-    /// The ids that are in the tables that are to be bound, where their generators start above
+    /// The ids that are in the tables that are to be assigned, where their generators start above
     /// them.
     pub(super) async fn read_highest(&self, live: &mut [Live]) -> Result<(), TableError> {
         let progress = &self.backend.progress;

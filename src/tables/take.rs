@@ -119,7 +119,7 @@ impl Tables {
 
     fn lost_lock(&self, target: &Target) -> Option<String> {
         let locks = self.backend.locks.as_ref()?;
-        locks.lost(|| self.bound_name(&target.rule, &target.table))
+        locks.lost(|| self.table_key(&target.rule, &target.table))
     }
 
     /// As [`Generator::expect`]. While another process issues the ids it does not know of these

@@ -60,7 +60,7 @@ async fn a_table_moves_above_all_that_was_taken() {
     assert_eq!(take(&g, 250).await, Ok((1, 250)));
     in_force.change(rules("", "h")).await.unwrap();
     assert!(old.is_retired());
-    // A statement that is still under way: what it takes is never sent, and it binds nothing.
+    // A statement that is still under way: what it takes is never sent, and it assigns nothing.
     let late = take(&g, 500).await;
     old.fetch("s", "t2", false, None).await;
     assert!(matches!(old.lookup("s", "t2"), Lookup::Unknown));
@@ -156,7 +156,7 @@ async fn tables_are_opened_once_the_store_answers_again() {
 fn check_handover(
     keys: &str,
     to: &str,
-    is_bound: bool,
+    is_assigned: bool,
     fail: impl Fn(&MemoryStore, &AtomicBool),
     goes_on: &str,
 ) {
@@ -173,8 +173,8 @@ fn check_handover(
         let old = in_force.now();
         let (_, last) = take(&generator(&old, "t").await, 7).await.unwrap();
         let mut next = Next::make(Some(&old), rules(keys, to), old.backend.clone()).await.unwrap();
-        if is_bound {
-            next.binds("s", "t", 7);
+        if is_assigned {
+            next.assigns("s", "t", 7);
         }
         fail(&store, &panics);
         let (changing, retired) = (in_force.clone(), old.clone());
@@ -204,6 +204,6 @@ fn a_change_that_fails_behind_the_retirement() {
 #[test]
 fn a_change_that_panics_behind_the_retirement() {
     check_handover("", "h", true, |_, panics| panics.store(true, Ordering::SeqCst), "g");
-    // Everything is bound: a generator that is closed hands back what it has not issued.
+    // Everything is assigned: a generator that is closed hands back what it has not issued.
     check_handover("step = 5", "g", false, |_, panics| panics.store(true, Ordering::SeqCst), "g");
 }

@@ -82,7 +82,7 @@ pub(super) async fn run(args: &LowerArgs) -> anyhow::Result<ExitCode> {
     }
     // Under a name that no proxy has: held by any of them, they are refused.
     let locks = TableLocks::new(schema.clone(), Sharing::File(fresh_token()));
-    for table in bound_tables(&operator, name).await? {
+    for table in assigned_tables(&operator, name).await? {
         locks.take(&table).await.with_context(|| format!("{name} is not lowered"))?;
     }
     locks.settled().await;
@@ -149,7 +149,7 @@ async fn be_quiet(operator: &OperatorStore, name: &str) -> anyhow::Result<()> {
 }
 
 /// All that ids of the generator went to, as the locks are named.
-async fn bound_tables(operator: &OperatorStore, name: &str) -> anyhow::Result<Vec<String>> {
+async fn assigned_tables(operator: &OperatorStore, name: &str) -> anyhow::Result<Vec<String>> {
     let mut tables = Vec::new();
     for (key, found) in operator.store.list(Key::BINDINGS).await? {
         let binding: BindingRecord = decode(&key, &found.value)?;
@@ -167,14 +167,14 @@ async fn be_known(
     name: &str,
     tables: &[known::Known],
 ) -> anyhow::Result<()> {
-    for bound in bound_tables(operator, name).await? {
-        if tables.iter().any(|table| table.name.eq_ignore_ascii_case(&bound)) {
+    for assigned in assigned_tables(operator, name).await? {
+        if tables.iter().any(|table| table.name.eq_ignore_ascii_case(&assigned)) {
             continue;
         }
-        let (of, table) = bound.split_once('.').unwrap_or(("", &bound));
+        let (of, table) = assigned.split_once('.').unwrap_or(("", &assigned));
         if schema.shape(of, table).await?.is_some() {
             bail!(
-                "table {bound} got ids of {name}, and no rule names their column; restore the rule (mode = \"off\" is enough), \
+                "table {assigned} got ids of {name}, and no rule names their column; restore the rule (mode = \"off\" is enough), \
                  then lower {name}"
             );
         }

@@ -287,7 +287,7 @@ async fn put(operator: &OperatorStore, from: &str, records: &[(Key, Json)]) -> a
         eprintln!("nothing was written");
         return Ok(ExitCode::from(EXIT_FOUND));
     }
-    // A generator is raised before a table is bound to it.
+    // A generator is raised before a table is assigned to it.
     let (bindings, others): (Vec<_>, Vec<_>) =
         records.iter().partition(|(key, _)| key.as_str().starts_with(Key::BINDINGS));
     let mut changed = 0;

@@ -79,7 +79,7 @@ impl Tables {
             return Err(error.clone());
         }
         let target = &at_door.target;
-        if let Err(error) = locks.take(&self.bound_name(&target.rule, &target.table)).await {
+        if let Err(error) = locks.take(&self.table_key(&target.rule, &target.table)).await {
             let error = self.unlocked(&target.rule.generator, &error);
             *failed = Some((Instant::now(), error.clone()));
             return Err(error);

@@ -27,7 +27,7 @@ impl InForce {
         if gone.is_empty() {
             return Ok(());
         }
-        let _nothing_is_bound = self.backend.fetching.lock().await;
+        let _nothing_is_assigned = self.backend.fetching.lock().await;
         now.forget(&gone);
         Ok(())
     }
@@ -54,7 +54,7 @@ impl Tables {
             .known
             .load()
             .iter()
-            .filter(|(_, entry)| entry.is_bound)
+            .filter(|(_, entry)| entry.is_assigned)
             .filter_map(|(name, _)| self.rules.acting(self.backend.case, name.schema(), name.table()).ok()?)
             .map(|rule| rule.generator.clone())
             .collect();

@@ -111,8 +111,8 @@ async fn under_retired_rules_nothing_is_sent() {
 /// The rules after it are the same ones, and ids of before may be another's by now.
 #[tokio::test]
 async fn ids_that_were_waited_for_while_tables_are_bound_again_are_not_sent() {
-    assert_eq!(rig::binding_again(&q(INSERT)).await, inserted(2));
-    assert_eq!(rig::binding_again(&q(DRAW)).await, q("SET @a=2"));
+    assert_eq!(rig::assigning_again(&q(INSERT)).await, inserted(2));
+    assert_eq!(rig::assigning_again(&q(DRAW)).await, q("SET @a=2"));
 }
 
 #[tokio::test]

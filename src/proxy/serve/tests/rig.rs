@@ -316,10 +316,10 @@ pub(super) async fn text_under_retired_rules(packet: &[u8]) -> Vec<u8> {
     under_retired_rules(Rig::ready(Capabilities::DEPRECATE_EOF).await, packet).await
 }
 
-/// A text, as a whole packet, while all tables are bound again, as after a lapse of their locks.
-pub(super) async fn binding_again(packet: &[u8]) -> Vec<u8> {
+/// A text, as a whole packet, while all tables are assigned again, as after a lapse of their locks.
+pub(super) async fn assigning_again(packet: &[u8]) -> Vec<u8> {
     let rig = Rig::ready(Capabilities::DEPRECATE_EOF).await;
-    meanwhile(rig, packet, |tables| async move { tables.bind_again().await }).await
+    meanwhile(rig, packet, |tables| async move { tables.assign_again().await }).await
 }
 
 /// A text, as a whole packet.
