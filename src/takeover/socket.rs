@@ -15,13 +15,13 @@ use serde::de::DeserializeOwned;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Interest};
 use tokio::net::{UnixListener, UnixStream};
 
-use super::wire::Reply;
+use super::wire::{Door, Reply};
 
 /// In `state.path`.
 pub const SOCKET: &str = "takeover.sock";
 
-/// That go with one line.
-const SOCKETS_MAX: usize = 2;
+/// The sockets that one line has room for: the listener and one for each door.
+const SOCKETS_MAX: usize = 1 + Door::ALL.len();
 
 /// No line is longer: names are at most some hundred bytes.
 const LINE_BYTES_MAX: u64 = 16 * 1024;
@@ -58,7 +58,7 @@ pub(super) fn listen(folder: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Whether the peer is a process of this user, or root's.
+/// True if the peer is a process of this user, or root's.
 pub(super) fn is_ours(stream: &UnixStream) -> bool {
     let me = rustix::process::geteuid().as_raw();
     stream.peer_cred().is_ok_and(|peer| peer.uid() == me || peer.uid() == 0)
@@ -101,7 +101,9 @@ impl Lines {
         let sent = stream.async_io(Interest::WRITABLE, || {
             let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(SOCKETS_MAX))];
             let mut ancillary = SendAncillaryBuffer::new(&mut space);
-            ancillary.push(SendAncillaryMessage::ScmRights(sockets));
+            if !ancillary.push(SendAncillaryMessage::ScmRights(sockets)) {
+                return Err(io::ErrorKind::ArgumentListTooLong.into());
+            }
             Ok(sendmsg(stream, &[IoSlice::new(&line)], &mut ancillary, SendFlags::NOSIGNAL)?)
         });
         // An empty socket's buffer holds a line whole.
@@ -142,4 +144,26 @@ fn encoded(line: &impl Serialize) -> io::Result<Vec<u8>> {
 
 fn decoded<T: DeserializeOwned>(line: &[u8]) -> io::Result<T> {
     Ok(serde_json::from_slice(line)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use tokio::net::UnixStream;
+
+    use super::{Lines, Reply, SOCKETS_MAX};
+
+    #[tokio::test]
+    async fn the_listener_and_the_sockets_of_all_doors_go_along() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let (mut ours, mut theirs) = (Lines::new(ours), Lines::new(theirs));
+        let socket = std::fs::File::open("/dev/null").unwrap();
+        ours.send_with(&Reply::Handed, &[socket.as_fd(); SOCKETS_MAX]).await.unwrap();
+        let (reply, sockets) = theirs.next_with().await.unwrap();
+        assert!(matches!(reply, Some(Reply::Handed)));
+        assert_eq!(sockets.len(), SOCKETS_MAX);
+        let too_many = [socket.as_fd(); SOCKETS_MAX + 8];
+        ours.send_with(&Reply::Handed, &too_many).await.unwrap_err();
+    }
 }
