@@ -195,3 +195,26 @@ fn as_many_placeholders_as_there_can_be() {
         assert_eq!(code(&mut client, "INSERT INTO t(a) VALUES(1)"), 0);
     });
 }
+
+/// One that goes on as it came, since a temporary table hides the ruled one. The proxy prepares another one after it.
+#[test]
+fn the_last_prepared_for_a_temporary_table() {
+    const DB: &str = "remembered_hidden";
+    let sql = "CREATE TABLE w (id BIGINT NOT NULL PRIMARY KEY, a INT);";
+    let ruled = [("t", "id", "g"), ("w", "id", "g")];
+    each_with(DB, sql, "", &rules(DB, "", &ruled), |rig| {
+        if rig.kind != Kind::MariaDb {
+            return;
+        }
+        let mut client = rig.client();
+        let insert = prepare(&mut client, "INSERT INTO t(a) VALUES(?),(NULL)");
+        assert_eq!(execute(&mut client, insert.id, &[0, 1, 1, 0, 1]), 0);
+        client.run("CREATE TEMPORARY TABLE w (id BIGINT, a INT)");
+        prepare(&mut client, "INSERT INTO w VALUES(7,?)");
+        rig.change(&rules(DB, "step = 2", &ruled));
+        assert_eq!(execute(&mut client, insert.id, &[0, 1, 1, 0, 2]), 0);
+        assert_eq!(execute(&mut client, LAST, &[0, 1, 1, 0, 3]), 0);
+        assert_eq!(rows(&mut client, "SELECT a FROM t WHERE a>0 ORDER BY id"), "1 2");
+        assert_eq!(rows(&mut client, "SELECT id,a FROM w"), "7,3");
+    });
+}
