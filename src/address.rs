@@ -1,4 +1,4 @@
-//! Where a socket is: `host:port` or `unix:/path`; and listening there.
+//! The address of a socket, `host:port` or `unix:/path`, and listening there.
 
 pub mod listener;
 pub(crate) mod lobby;
@@ -43,13 +43,13 @@ pub enum AddressError {
 }
 
 impl Address {
-    /// Whether the two ends of this socket are on one machine by construction, so that nobody
+    /// True if both ends of this socket are on one machine by construction, so that nobody
     /// listens in between.
     pub fn is_unix(&self) -> bool {
         matches!(self, Address::Unix(_))
     }
 
-    /// Whether other machines cannot reach it.
+    /// True if other machines cannot reach the address.
     pub fn is_of_this_machine(&self) -> bool {
         match self {
             Address::Unix(_) => true,
@@ -92,7 +92,7 @@ impl FromStr for Address {
     }
 }
 
-/// Of IPv6 the network: one machine has as many addresses in it as it likes.
+/// The address itself; for IPv6 its /64 network, because one machine can have any number of addresses in it.
 pub fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),

@@ -1,8 +1,7 @@
 //! `log.audit`: a file of JSON lines that nobody waits for.
 //!
-//! A thread of its own writes them. What comes faster than the disk takes it, or what it does not
-//! take at all, is left out and counted, since a full disk is no reason to stop statements, and one
-//! that hangs none to stop a reload, or the process's end.
+//! A thread of its own writes them. Lines that the disk cannot take in time are dropped and counted. Neither a full
+//! disk nor one that hangs may stop statements, a reload or the shutdown.
 
 mod writer;
 
@@ -26,18 +25,18 @@ use self::writer::Writer;
 const WAITING_MAX: usize = 16_384;
 /// Digests whose texts were written; of later ones the lines have the hash alone.
 const TEXTS_MAX: usize = 10_000;
-/// How long the file may take to open.
+/// The time limit for opening the file.
 const OPEN_DEADLINE: Duration = Duration::from_secs(10);
-/// How long what waits at the process's end may take.
+/// The time limit at the process's end for the lines that wait.
 const END_DEADLINE: Duration = Duration::from_secs(5);
 
-/// Where rewritten statements are noted, if anywhere. Shared by all sessions.
+/// The file that rewritten statements are noted in, if there is one. Shared by all sessions.
 #[derive(Debug, Default)]
 pub struct Audit {
     file: ArcSwapOption<AuditFile>,
-    /// Of all files.
+    /// The lines that are missing in all files.
     lost: Arc<AtomicU64>,
-    /// Of this file, and of those before it that have lines left to write.
+    /// The writers of this file, and of files before it that have lines left to write.
     writers: Mutex<Vec<Writer>>,
 }
 
@@ -61,7 +60,7 @@ pub struct Opened {
 #[derive(Debug)]
 struct AuditFile {
     lines: SyncSender<Vec<u8>>,
-    /// Of which the text has been written.
+    /// Digests whose texts have been written.
     told: Mutex<HashSet<String>>,
     lost: Arc<LostLines>,
 }
@@ -70,7 +69,7 @@ struct AuditFile {
 #[derive(Debug, Default)]
 struct LostLines {
     here: AtomicU64,
-    /// Of this file and all others.
+    /// The lines that were left out of this file and all others.
     all: Arc<AtomicU64>,
 }
 
@@ -122,17 +121,17 @@ pub struct Drawn<'a> {
 pub struct UserChange<'a> {
     /// RFC 3339, UTC.
     pub time: &'a str,
-    /// Who asked for it.
+    /// The user who asked for it.
     pub user: &'a str,
     pub client: &'a str,
-    /// As a statement.
+    /// The change as a statement.
     pub change: &'a str,
     /// Why it was not made, or may not have been.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<&'a str>,
 }
 
-/// What a digest stands for: in front of the first line that has it.
+/// The text of a digest, written in front of the first line that has the digest.
 #[derive(Serialize)]
 struct Text<'a> {
     digest: &'a str,
@@ -159,8 +158,8 @@ pub async fn open(path: Option<&Path>) -> Result<Option<Opened>, AuditError> {
 }
 
 impl Audit {
-    /// From here on it is this file, so that one that was renamed is left (logrotate). Waits for
-    /// nothing: what the file before is still to get is written behind the scenes.
+    /// Lines go into this file from here on, so that a file that was renamed is left (logrotate). Waits for nothing: a
+    /// thread still writes the lines that wait for the file before.
     pub fn note_in(&self, opened: Option<Opened>) -> Result<(), AuditError> {
         let mut writers = self.writers.lock();
         writers.retain(|writer| !writer.has_ended());
@@ -210,7 +209,7 @@ impl Audit {
 }
 
 impl Drop for Audit {
-    /// What waits is written, if the disk takes it.
+    /// Writes the lines that wait, if the disk takes them.
     fn drop(&mut self) {
         self.file.store(None);
         let writers = std::mem::take(self.writers.get_mut());

@@ -75,8 +75,8 @@ pub const PAGES: &[Page] = pages![
     "benchmarks"
 ];
 
-/// What a text says to send its reader to a page of the book: `rowstamp book errors`. It is a literal, as constants and `concat!`
-/// need one. A test holds that the page is there.
+/// The command with which a text names a page of the book: `rowstamp book errors`. It is a literal, because constants and
+/// `concat!` need one. A test checks that the page exists.
 macro_rules! page {
     ($name:literal) => {
         concat!("`rowstamp book ", $name, "`")

@@ -1,4 +1,4 @@
-//! How often, and how long. Written by whoever does the work, read by whoever shows it.
+//! Counters and durations. The code that does the work writes them, and the code that shows them reads them.
 
 use std::array;
 use std::cell::Cell;
@@ -64,10 +64,10 @@ impl Counter {
     }
 }
 
-/// How long something took. All of it together is only nearly of one moment.
+/// Durations of one kind, counted in buckets. The numbers of one reading are only nearly of one moment.
 #[derive(Debug, Default)]
 pub struct Timing {
-    /// Of each bucket, and the nanoseconds of all.
+    /// The count of each bucket, and at the end the nanoseconds of all durations.
     numbers: Sharded<{ BUCKETS + 1 }>,
 }
 

@@ -1,4 +1,4 @@
-//! What a server is to those who write: the primary, or one that follows another. Sessions
+//! The role of a server for those who write: the primary, or one that follows another. Sessions
 //! (`schema::primary`) and a store in a table (`store::mysql`) ask in the same way, so that both
 //! find the same server.
 
@@ -33,8 +33,8 @@ impl Role {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Server {
     pub role: Role,
-    /// Of this server, whatever address it was reached at. All members of a Galera cluster or of a
-    /// replication group have one: what is committed on one of them is on the others.
+    /// The identity of this server, whatever address it was reached at. All members of a Galera cluster or of a
+    /// replication group have the same one: what is committed on one of them is on the others.
     pub identity: String,
 }
 
@@ -67,7 +67,7 @@ pub async fn ask(conn: &mut Conn) -> Result<Server, Error> {
     Ok(Server { role, identity })
 }
 
-/// As far as the account may see it: MariaDB counts its replication threads for everybody, and
+/// True if the server replicates, as far as the account may see it: MariaDB counts its replication threads for everybody, and
 /// MySQL shows them to whoever has REPLICATION CLIENT.
 async fn replicates(conn: &mut Conn, threads: &str) -> Result<bool, Error> {
     let is_mariadb = !threads.is_empty();

@@ -85,7 +85,7 @@ impl Schema {
         Ok(if folds == Some(0) { NameCase::Sensitive } else { NameCase::Insensitive })
     }
 
-    /// As `SELECT VERSION()` shows it.
+    /// The server's version, as `SELECT VERSION()` shows it.
     pub async fn version(&self) -> Result<String, SchemaError> {
         let rows = self.rows("SELECT VERSION()", vec![]).await?;
         Ok(rows.first().and_then(|row| text(row, 0)).unwrap_or_default())
@@ -102,7 +102,7 @@ impl Schema {
         Ok(rows.iter().filter_map(|row| text(row, 0)).collect())
     }
 
-    /// What time the server has.
+    /// The time of the server's clock.
     pub async fn clock(&self) -> Result<Moment, SchemaError> {
         let sql = "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))";
         let rows = self.rows(sql, vec![]).await?;
@@ -116,7 +116,7 @@ impl Schema {
         Ok(rows.first().and_then(|row| text(row, 0)).unwrap_or_default())
     }
 
-    /// Whether the account lacks a right that the statement needs: the server prepares it, and nothing runs.
+    /// True if the account lacks a right that the statement needs: the server prepares the statement, and nothing runs.
     pub async fn is_denied(&self, statement: &str) -> Result<bool, SchemaError> {
         let mut conn = self.conn().await?;
         let prepared = within(self.timeout, async {
@@ -131,7 +131,7 @@ impl Schema {
         }
     }
 
-    /// Whether the server takes no writes, from most of its users at least.
+    /// True if the server takes no writes, from most of its users at least.
     pub async fn is_read_only(&self) -> Result<bool, SchemaError> {
         let rows = self.rows("SELECT @@global.read_only", vec![]).await?;
         Ok(rows.first().and_then(|row| number(row, 0)) != Some(0))
@@ -146,7 +146,7 @@ where
     Ok(tokio::time::timeout(limit, answer).await.map_err(|_| SchemaError::Timeout(limit))??)
 }
 
-/// Whether a column's values are compared letter by letter.
+/// True if the values of a column of this type are compared letter by letter.
 fn holds_text(data_type: &str) -> bool {
     ["char", "text", "binary", "blob"].iter().any(|kind| data_type.to_ascii_lowercase().ends_with(kind))
 }

@@ -20,21 +20,21 @@ use self::last::{Last, LastDigest};
 use crate::meter::Timing;
 use crate::sql::dialect::Dialect;
 
-/// What is counted of a session.
+/// The counts of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Count {
     /// Texts, those that are prepared, and executions; and whatever is refused.
     Statements,
-    /// Of these, with ids put in.
+    /// `Statements` that got ids.
     Rewritten,
-    /// Of these, answered with an error by the server.
+    /// `Rewritten` ones that the server answered with an error.
     Failed,
-    /// That were put in.
+    /// The ids that were put into statements.
     Ids,
     BytesFromClient,
     BytesToClient,
-    /// How long its statements waited for ids.
+    /// The time that the session's statements waited for ids.
     WaitedNanos,
     /// Refused by this proxy: it cannot be rewritten (1235).
     Unsupported,
@@ -85,7 +85,7 @@ impl Counted {
     }
 }
 
-/// How a connection's login ended.
+/// The outcome of a connection's login.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Login {
@@ -128,7 +128,7 @@ impl Login {
 
 const LOGINS: usize = Login::NotRelayed as usize + 1;
 
-/// Who logged in. Empty before.
+/// The user who logged in. Empty before the login.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Who {
     pub user: String,
@@ -151,7 +151,7 @@ pub struct Sessions {
     pub rewriting: Timing,
     /// From the arrival of a client's command to the end of its answer.
     pub answered: Timing,
-    /// The same from when it was sent to the server.
+    /// From when the command was sent to the server to the end of its answer.
     pub at_server: Timing,
     pub refused: refused::Refused,
 }
@@ -257,7 +257,7 @@ impl Sessions {
         entries.iter().filter_map(|entry| Some((entry.id, entry.last.lock().digest()?))).collect()
     }
 
-    /// Of all sessions there are and were.
+    /// The counts of all sessions, of those that ended too.
     pub fn counted(&self) -> Counted {
         let all = self.all.lock();
         let mut sum = all.ended;

@@ -54,7 +54,7 @@ impl fmt::Display for FoldedName<'_> {
     }
 }
 
-/// How the server compares names of schemas and tables: `lower_case_table_names`, 0 or not.
+/// The way in which the server compares names of schemas and tables: `lower_case_table_names`, 0 or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NameCase {
     Sensitive,
@@ -73,12 +73,12 @@ impl NameCase {
         }
     }
 
-    /// Whether the name is that of this table.
+    /// True if the name is that of this table.
     pub fn is_same(self, name: &TableName, schema: &str, table: &str) -> bool {
         self.folded(&name.schema) == self.folded(schema) && self.folded(&name.table) == self.folded(table)
     }
 
-    /// As [`NameCase::folded`], of both names.
+    /// Like [`NameCase::folded`], for both names.
     pub fn fold<'a>(self, schema: &'a str, table: &'a str) -> FoldedName<'a> {
         FoldedName { schema: self.folded(schema), table: self.folded(table) }
     }

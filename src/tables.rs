@@ -114,7 +114,7 @@ impl TableError {
         format!("the table cannot be served: {why}; the proxy's log has the reason")
     }
 
-    /// Whether all may be well when it is tried again, with nothing changed: the store did not
+    /// True if the same attempt may succeed later, with nothing changed: the store did not
     /// answer.
     fn passes(&self) -> bool {
         match self {
@@ -126,19 +126,19 @@ impl TableError {
         }
     }
 
-    /// Whether the rules may become active later as they are: another machine was away, or another
+    /// True if the same rules may become active later: another machine was away, or another
     /// proxy not gone yet.
     pub fn may_pass(&self) -> bool {
         self.passes() || matches!(self, TableError::Schema(_) | TableError::Lock(_))
     }
 }
 
-/// How long a generator's floor may take to reach the store.
+/// The time limit for a generator's floor to reach the store.
 const FLOOR_DEADLINE: Duration = Duration::from_secs(5);
 
-/// As [`BINDING_LOCK_SECONDS`], after DDL. Another session may hold that lock for as long as it likes.
+/// Like [`BINDING_LOCK_SECONDS`], but after DDL. Another session may hold the table's lock for as long as it likes.
 const DDL_LOCK_SECONDS: u32 = 1;
-/// How long it takes in all; other tables' first statements wait meanwhile.
+/// The time limit for the whole reading after DDL; other tables' first statements wait meanwhile.
 const DDL_READ_MAX: Duration = Duration::from_secs(2);
 
 /// Everything that a statement needs to know about ruled tables. Its rules and generators never
@@ -152,7 +152,7 @@ pub struct Tables {
     views: Views,
     shadows: ArcSwap<Shadows>,
     drawn: Drawn,
-    /// How tables and views call the columns that are filled, and how the views are called.
+    /// The names that tables and views have for the filled columns, and the names of the views.
     id_columns: ArcSwap<Names>,
     view_names: ArcSwap<Names>,
     /// The words of all these names: a text without them concerns no rule.
@@ -162,8 +162,8 @@ pub struct Tables {
     retired: AtomicBool,
 }
 
-/// What all sessions share. A statement takes one version of it, by `InForce::now`, and keeps to
-/// that.
+/// The state that all sessions share. A statement takes one version of the rules, by
+/// `InForce::now`, and keeps to that version.
 pub struct InForce {
     now: ArcSwap<Tables>,
     /// The store was not there when the rules were read: none of their generators is open.
@@ -177,7 +177,7 @@ pub struct InForce {
     past: Mutex<Vec<Weak<Tables>>>,
 }
 
-/// What all versions share.
+/// The parts that all versions share.
 #[derive(Clone)]
 struct Backend {
     case: NameCase,
@@ -190,7 +190,7 @@ struct Backend {
     successor: Option<Arc<dyn Successor>>,
     owner: String,
     taken: Arc<Taken>,
-    /// That timestamps are made by.
+    /// The clock by which timestamps are made.
     clock: Arc<dyn Clock>,
     /// It is not compared with the backend's.
     trusts_clock: bool,
@@ -200,7 +200,7 @@ struct Backend {
     /// One table is looked up at a time, and none while a version gives way to the next: bindings
     /// are made under it.
     fetching: Arc<tokio::sync::Mutex<()>>,
-    /// Of the change that is under way.
+    /// The progress of the change that is under way.
     progress: Arc<Progress>,
 }
 
@@ -302,12 +302,12 @@ impl Tables {
             return None;
         };
         let (_, id_max) = self.asked_for_ids(&target.rule)?;
-        // Who reads a masked column may get another value.
+        // A session that reads a masked column may get another value.
         let column = target.id_shape().filter(|column| live.kind == TableKind::Base && !column.masked)?;
         Some(schema::highest_query(&target.rule.schema, table, column, id_max.or(reach)))
     }
 
-    /// Who tells the ids in the rule's tables, and the highest that counts.
+    /// The control account's access to the ids in the rule's tables, and the highest id that counts.
     fn asked_for_ids(&self, rule: &Rule) -> Option<(&Schema, Option<u64>)> {
         let schema = self.backend.schema.as_ref().filter(|_| self.seed(rule) == Seed::Tables)?;
         Some((schema, self.generators.with(&rule.generator, Generator::id_max)))
@@ -352,11 +352,11 @@ impl Tables {
         Ok(generator.raise_floor(floor, FLOOR_DEADLINE).await?)
     }
 
-    /// The same after DDL on a table that is assigned: it may be another one now, or have another
-    /// counter (RENAME, CREATE ... SELECT, ALTER TABLE ... AUTO_INCREMENT). Where that cannot be
-    /// read soon (another session may have locked the table), or the store is away, ids continue
-    /// above those that were issued. Of texts the highest takes a look at each row, so they are
-    /// left alone.
+    /// Raises the floor after DDL on a table that is assigned: it may be another table now, or have
+    /// another counter (RENAME, CREATE ... SELECT, ALTER TABLE ... AUTO_INCREMENT). If the table cannot
+    /// be read soon (another session may have locked it), or the store is away, ids continue above
+    /// those that were issued. Text columns are left alone: their highest id takes a look at each
+    /// row.
     async fn raise_floor_again(&self, target: &Target, read: Option<&str>) -> Result<(), TableError> {
         let (rule, table) = (&target.rule, &target.table);
         let Some(generator) = self.generators.get(&rule.generator) else { return Ok(()) };
@@ -391,7 +391,7 @@ impl Tables {
         self.retired.store(true, Ordering::SeqCst);
     }
 
-    /// Whether what was planned under this version, and not sent, must be planned under the next.
+    /// True if a statement that was planned under this version, and not sent, must be planned under the next.
     pub(crate) fn is_retired(&self) -> bool {
         self.retired.load(Ordering::SeqCst)
     }
@@ -428,7 +428,7 @@ impl InForce {
         self.backend.case
     }
 
-    /// How much DDL sessions have sent.
+    /// The number of times that DDL from sessions was seen.
     pub fn ddl_seen(&self) -> u64 {
         self.backend.ddl.seen()
     }
@@ -445,7 +445,7 @@ impl InForce {
         self.is_waiting.load(Ordering::Acquire)
     }
 
-    /// What is taken of each generator of this process's.
+    /// The ids taken from each generator of this process.
     pub fn taken(&self) -> &Taken {
         &self.backend.taken
     }
@@ -454,7 +454,7 @@ impl InForce {
         self.now().rules.clone()
     }
 
-    /// Whether another process issues ids in this one's stead.
+    /// True if another process issues ids in this one's stead.
     pub fn has_yielded(&self) -> bool {
         self.now().backend.successor.is_some()
     }

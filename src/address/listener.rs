@@ -41,7 +41,7 @@ pub enum Accepted {
     Unix(UnixStream),
 }
 
-/// What goes wrong while connections are accepted.
+/// An error while connections are accepted.
 #[derive(Debug)]
 pub enum Trouble {
     Accept(io::Error),
@@ -94,8 +94,8 @@ impl Listener {
         }
     }
 
-    /// Whether [`Listener::bind`] would succeed. Nothing is left behind, and no client gets through meanwhile. May wait for
-    /// a name server.
+    /// `Ok` if [`Listener::bind`] would succeed. The probe leaves no socket, and no client gets through meanwhile. It may wait
+    /// for a name server.
     pub fn probe(address: &Address) -> io::Result<()> {
         match address {
             Address::Tcp { host, port } => {
@@ -206,7 +206,7 @@ fn probe_unix(path: &Path) -> io::Result<()> {
     Ok(rustix::fs::access(folder, Access::WRITE_OK | Access::EXEC_OK)?)
 }
 
-/// A socket file that nobody answers on was left behind by a process that was killed.
+/// A socket file on which nobody answers is left from a process that was killed.
 async fn remove_left_behind(path: &Path) -> io::Result<()> {
     let is_socket = std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
     if is_socket && UnixStream::connect(path).await.is_err() {

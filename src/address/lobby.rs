@@ -19,7 +19,7 @@ pub(crate) struct Lobby {
 
 #[derive(Debug, Default)]
 struct Guests {
-    /// How many there were.
+    /// The number of guests so far. Guests that have left count too.
     count: u64,
     /// In the order in which they came.
     all: Vec<Guest>,
@@ -129,7 +129,7 @@ mod tests {
         // The oldest of the address that has most.
         let third = enter("10.0.0.3");
         assert_eq!(left(&lobby), [0, 2, 3]);
-        // Who is served stays.
+        // A guest that is being served stays.
         places[0].serves(true);
         third.serves(true);
         let _fourth = enter("10.0.0.1");

@@ -7,7 +7,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::address::listener::Accepted;
 
-/// How long a client may take to read an error that ends the connection.
+/// The time that a client has to read an error that ends the connection.
 const LINGER: Duration = Duration::from_millis(500);
 
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}

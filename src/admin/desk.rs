@@ -21,16 +21,16 @@ use crate::users::{Change, Changed, Directory};
 pub trait Desk: Send + Sync + 'static {
     fn about(&self) -> About;
 
-    /// What must be so for clients to be served, and what should be: `/readyz` tells the one from the other.
+    /// The checks that must pass for clients to be served, and those that should pass: `/readyz` tells them apart.
     fn checks(&self) -> Vec<Check>;
 
     /// In the order of files and lines.
     fn rules(&self) -> Vec<RuleRow>;
 
-    /// Those of the rules, by name.
+    /// The generators that rules name, by name.
     fn generators(&self) -> Vec<GeneratorRow>;
 
-    /// Where ids are drawn without an INSERT, those that are off too.
+    /// The ports where ids are drawn without an INSERT, including those that are off.
     fn doors(&self) -> Vec<DoorRow>;
 
     /// The servers of `backend.address`, in that order.
@@ -58,7 +58,7 @@ pub trait Desk: Send + Sync + 'static {
     /// store.
     async fn stored(&self) -> Result<Vec<StoredRow>, DeskError>;
 
-    /// What `rowstamp check --online` finds. Asks the backend.
+    /// The findings of `rowstamp check --online`. Asks the backend.
     async fn findings(&self) -> Result<Vec<FindingRow>, DeskError>;
 
     /// Every key, by name; secrets as `***`.
@@ -67,44 +67,44 @@ pub trait Desk: Send + Sync + 'static {
     /// All that is counted and measured, by name.
     fn metrics(&self) -> Vec<Metric>;
 
-    /// Of these what is looked at once a second: not what there is of each generator, nor the process's own.
+    /// The metrics that are read once a second: not those of each generator, nor those of the process.
     fn counted(&self) -> Vec<Metric>;
 
-    /// What would be sent for a statement, as `rowstamp explain` prints it; nothing is issued.
+    /// The text that `rowstamp explain` prints for a statement; no id is issued.
     async fn explain(&self, statement: &[u8], database: Option<&str>) -> Result<String, DeskError>;
 
     /// Reads the files again; `dry_run`: all is checked and nothing changed.
     async fn reload(&self, dry_run: bool) -> Result<Reload, DeskError>;
 
-    /// Makes the ids that a sequence issues here at least `to`, and so what any proxy reserves from now on.
-    /// What another proxy has reserved before, below the old bound, it still issues. A number that looks
-    /// like a typing error needs `is_meant`.
+    /// Raises a sequence: this proxy issues only ids from `to` on, and any proxy reserves only such ids from now on.
+    /// Another proxy still issues the ids below the old bound that it reserved earlier. A number that looks like a
+    /// typing error needs `is_meant`.
     async fn raise(&self, generator: &str, to: u64, is_meant: bool) -> Result<Raised, DeskError>;
 
-    /// Whether this proxy takes no ids of the generator; statements that need one are refused (1467).
-    /// Returns `false` if it was so already.
+    /// Pauses or resumes a generator. A paused one gives this proxy no ids; statements that need one are refused
+    /// (1467). Returns `false` if nothing changed.
     fn pause(&self, generator: &str, is_paused: bool) -> Result<bool, DeskError>;
 
-    /// As SIGTERM does.
+    /// Drains the proxy, as SIGTERM does.
     fn drain(&self);
 
     /// Ends a session at once, whatever it does.
     fn kill(&self, session: u64) -> Result<(), DeskError>;
 
-    /// Who may log in to the console, and do what.
+    /// The users of the console and the doors, with their rights.
     fn users(&self) -> Arc<Directory>;
 
     /// `by` whom, and from which address: for the audit.
     async fn change_user(&self, change: &Change, by: &str, client: &str) -> Result<Changed, DeskError>;
 
-    /// Who has no right to a change has asked for it: for the audit.
+    /// Notes a change that a user without the right to it asked for: for the audit.
     fn note_denied(&self, change: &Change, by: &str, client: &str, why: &str);
 }
 
 /// Why something was not done or cannot be shown: the culprit and the remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DeskError {
-    /// What was asked for does not exist, or is not possible.
+    /// The request names something that does not exist, or asks for something impossible.
     #[error("{0}")]
     Wrong(String),
     /// The store or the backend did not answer, or a file could not be read or has errors.
@@ -114,11 +114,11 @@ pub enum DeskError {
 
 #[derive(Debug, Clone)]
 pub struct About {
-    /// Of Rowstamp.
+    /// The version of Rowstamp.
     pub version: &'static str,
     /// `proxy.name`
     pub name: String,
-    /// Where applications connect to.
+    /// The address that applications connect to.
     pub listen: String,
     /// The backend's addresses, in their order.
     pub backends: Vec<String>,
@@ -153,11 +153,11 @@ impl Check {
     }
 }
 
-/// Whether clients should be sent to a proxy, by its checks.
+/// A proxy's readiness for clients, by its checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Readiness {
     Ready,
-    /// They should, though not all is as it should be.
+    /// Clients should be sent here, though not all is as it should be.
     Degraded,
     NotReady,
 }
@@ -173,7 +173,7 @@ impl Readiness {
         }
     }
 
-    /// Of both that do: a load balancer goes on sending clients to a degraded proxy.
+    /// True for `Ready` and `Degraded`: a load balancer continues to send clients to a degraded proxy.
     pub fn takes_clients(self) -> bool {
         self != Readiness::NotReady
     }
@@ -214,21 +214,21 @@ pub struct GeneratorRow {
     pub per_second: f64,
     /// Ids that can be issued without the store. `None`: its reserve is time.
     pub reserved_ids: Option<u64>,
-    /// How long the reserve lasts at the present rate. `None`: nothing is taken just now.
+    /// The time that the reserve lasts at the present rate. `None`: nothing is taken just now.
     pub reserved_for: Option<Duration>,
-    /// Of a sequence: the committed bound as last seen; ids are below.
+    /// A sequence's committed bound, as last seen; ids are below.
     pub bound: Option<u64>,
     /// The last id that it may issue, by its `max` and the columns' types. `None`: it is not open.
     pub max: Option<u64>,
-    /// Of a sequence: ids from the bound to the last one, in its steps.
+    /// A sequence's ids from the bound to the last one, in its steps.
     pub headroom: Option<u64>,
     /// Share of its ids, 0 to 1, that are used up; of a timestamp generator, of its layout's time.
     pub used: f64,
-    /// Of a timestamp generator: which node this proxy is.
+    /// This proxy's node of a timestamp generator.
     pub node: Option<u64>,
-    /// Of a timestamp generator: how far its ids are ahead of the clock.
+    /// The time by which a timestamp generator's ids are ahead of the clock.
     pub ahead: Option<Duration>,
-    /// Of a timestamp generator: the clock leapt by so much and is not followed.
+    /// The leap of the wall clock that a timestamp generator does not follow.
     pub leap: Option<Duration>,
     /// Rules that name it.
     pub rules: usize,
@@ -271,7 +271,7 @@ pub struct BackendRow {
     pub connect_errors: Vec<(&'static str, u64)>,
     /// Why the last one could not be made, and when.
     pub last_error: Option<(String, SystemTime)>,
-    /// How long connections for clients took, their logins aside.
+    /// The times that connections for clients took, without their logins.
     pub connect_time: Timing,
 }
 
@@ -304,7 +304,7 @@ impl SessionState {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionRow {
-    /// Of this proxy; what KILL takes.
+    /// This proxy's id of the session; KILL takes it.
     pub id: u64,
     pub state: SessionState,
     /// Empty before the login.
@@ -321,9 +321,9 @@ pub struct SessionRow {
     pub in_state: Duration,
     /// Texts, those that are prepared, and executions.
     pub statements: u64,
-    /// Of these, with ids put in.
+    /// Statements that got ids.
     pub rewritten: u64,
-    /// Of these, refused by this proxy.
+    /// Statements that this proxy refused.
     pub refused: u64,
     pub ids: u64,
     pub bytes_from_client: u64,
@@ -345,7 +345,7 @@ pub struct ProxyRow {
     pub name: String,
     pub address: String,
     pub version: String,
-    /// As the store has it, in UTC.
+    /// The time as the store has it, in UTC.
     pub since: String,
     /// This one.
     #[serde(rename = "self")]
@@ -359,19 +359,19 @@ pub struct SlotRow {
     pub node: u64,
     /// `proxy.name`
     pub owner: String,
-    /// Whether that proxy lives.
+    /// True if that proxy lives.
     pub is_live: bool,
     /// Up to which time it has reserved, in UTC.
     pub reserved: String,
 }
 
-/// What the store knows of a generator.
+/// The store's record of a generator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredRow {
     /// `schema.name`
     pub generator: String,
     pub kind: Kind,
-    /// Of a sequence.
+    /// A sequence's bound. `None`: it is a timestamp generator.
     pub bound: Option<u64>,
 }
 
@@ -380,7 +380,7 @@ pub struct FindingRow {
     /// "error", "warning" or "note"
     pub severity: &'static str,
     pub code: String,
-    /// What it is about: `schema.table.column`, a routine, a file and line.
+    /// The subject of the finding: `schema.table.column`, a routine, a file and line.
     pub place: String,
     pub why: String,
     pub remedy: String,
@@ -417,8 +417,7 @@ pub enum Unit {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Metric {
-    /// As Prometheus has it, without the `_total` of counters and the `_bucket` of histograms:
-    /// "rowstamp_ids_issued".
+    /// The name in Prometheus, without the `_total` of counters and the `_bucket` of histograms: "rowstamp_ids_issued".
     pub name: &'static str,
     pub help: &'static str,
     pub kind: MetricKind,
@@ -430,28 +429,28 @@ pub struct Metric {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sample {
     pub labels: Vec<(&'static str, String)>,
-    /// Of a histogram the sum.
+    /// A histogram has its sum here.
     pub value: f64,
-    /// Of a histogram: each bucket's upper end, and how many were at most that. The last end is infinite.
+    /// A histogram's buckets: each one's upper end, and how many were at most that. The last end is infinite.
     pub buckets: Vec<(f64, u64)>,
 }
 
-/// What a histogram has seen.
+/// The values of a histogram.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Timing {
     /// All of them together.
     pub seconds: f64,
-    /// As in [`Sample::buckets`].
+    /// Buckets as in [`Sample::buckets`].
     pub buckets: Vec<(f64, u64)>,
 }
 
-/// What a reload did, or, as a dry run, would do.
+/// The effects of a reload, or, as a dry run, those that it would have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reload {
     pub is_dry_run: bool,
     pub rules: usize,
     pub generators: usize,
-    /// Of the rules, a line each.
+    /// Changes of the rules, a line each.
     pub changes: Vec<String>,
     /// Keys of rowstamp.toml that have changed and act.
     pub settings: Vec<String>,

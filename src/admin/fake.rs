@@ -14,7 +14,7 @@ use super::desk::{
 };
 use super::users::{Change, Changed, Directory, Role, User};
 
-/// What was done is noted, a line each.
+/// A desk that notes each action, a line each.
 #[derive(Default)]
 pub(crate) struct FakeDesk {
     pub(crate) done: Mutex<Vec<String>>,

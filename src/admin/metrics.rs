@@ -19,7 +19,7 @@ use super::desk::{Metric, MetricKind, Sample, Timing, Unit};
 /// One metric, with as many labels.
 #[derive(Debug)]
 pub struct Family<const LABELS: usize> {
-    /// As in [`Metric::name`].
+    /// The name, as in [`Metric::name`].
     name: &'static str,
     help: &'static str,
     kind: MetricKind,
@@ -33,7 +33,7 @@ pub struct Label {
     pub values: Values,
 }
 
-/// What a label may say.
+/// The values that a label may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Values {
     /// Names that are not known beforehand, and few: what they are.
@@ -380,7 +380,7 @@ impl<const LABELS: usize> Family<LABELS> {
         self.metric(samples.into_iter().map(sample).collect())
     }
 
-    /// What a histogram has seen, by its labels' values in their order.
+    /// The timings of a histogram, each by its labels' values in their order.
     pub fn timed<'a>(&self, samples: impl IntoIterator<Item = ([&'a str; LABELS], Timing)>) -> Metric {
         let sample = |(labels, timing): (_, Timing)| Sample {
             labels: self.labelled(labels),
@@ -421,7 +421,7 @@ pub fn number(count: u64) -> f64 {
     count as f64
 }
 
-/// What of these metrics is not as the catalogue has it, for tests.
+/// The differences between these metrics and the catalogue, for tests.
 pub fn faults(metrics: &[Metric]) -> Vec<String> {
     let mut seen = std::collections::HashSet::new();
     let twice = metrics.iter().filter(|metric| !seen.insert(metric.name));

@@ -1,5 +1,4 @@
-//! What `/status.json` says: the page and `rowstamp status` show it, and docs/metrics.md has its
-//! shape.
+//! The contents of `/status.json`: the page and `rowstamp status` show it, and docs/metrics.md has its shape.
 //!
 //! Fields may be added; none changes its meaning while `format` is 1. Ids are strings: JavaScript's
 //! numbers end at 2^53.
@@ -29,9 +28,9 @@ pub struct Status {
     pub format: u32,
     /// Seconds since 1970.
     pub now: f64,
-    /// Whether clients should be sent here.
+    /// True if clients should be sent here.
     pub ready: bool,
-    /// They should, but something is not as it should be; `checks` says what.
+    /// Clients should be sent here, but something is not as it should be; `checks` says what.
     #[serde(default)]
     pub degraded: bool,
     pub about: AboutStatus,
@@ -41,7 +40,7 @@ pub struct Status {
     #[serde(default)]
     pub backends: Vec<BackendStatus>,
     pub sessions: SessionsStatus,
-    /// Where ids are drawn without an INSERT, those that are off too.
+    /// The ports where ids are drawn without an INSERT, including those that are off.
     #[serde(default)]
     pub doors: Vec<DoorStatus>,
     #[serde(default)]
@@ -49,7 +48,7 @@ pub struct Status {
     /// From a client's command to the end of its answer.
     #[serde(default)]
     pub latency: Timed,
-    /// Of that, from when the command was sent to the server.
+    /// The part of `latency` from when the command was sent to the server.
     #[serde(default)]
     pub server_latency: Timed,
     /// By `schema.table`: those that something was inserted into.
@@ -70,10 +69,10 @@ pub struct Status {
     pub id_wait: Timed,
     pub rules: RulesStatus,
     pub fleet: FleetStatus,
-    /// Who is connected, those with the most sessions first; 20 at most.
+    /// The users and hosts that are connected, those with the most sessions first; 20 at most.
     #[serde(default)]
     pub clients: Vec<ClientStatus>,
-    /// What was refused most; 20 at most.
+    /// The statements that were refused most; 20 at most.
     #[serde(default)]
     pub refused_statements: Vec<RefusedStatus>,
     /// The last lines of the log, the newest first.
@@ -81,7 +80,7 @@ pub struct Status {
     pub events: Vec<EventRow>,
 }
 
-/// How many rows lists of what has no end are cut to.
+/// Lists that could grow without end are cut to this many rows.
 const ROWS_MAX: usize = 20;
 
 /// The sessions of a user from one host.
@@ -92,7 +91,7 @@ pub struct ClientStatus {
     pub host: String,
     pub sessions: usize,
     pub busy: usize,
-    /// Of the sessions that are there now.
+    /// Statements of the sessions that are there now.
     pub statements: u64,
 }
 
@@ -103,7 +102,7 @@ pub struct RefusedStatus {
     pub statement: String,
     pub why: String,
     pub count: u64,
-    /// Of the last one, in seconds since 1970.
+    /// The time of the last one, in seconds since 1970.
     pub last: f64,
 }
 
@@ -142,10 +141,10 @@ pub struct GeneratorStatus {
     pub rules: usize,
 }
 
-/// What went into a table.
+/// The counts of a table.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct TableStatus {
-    /// That took ids.
+    /// INSERTs that took ids.
     pub statements: Counted,
     pub ids: Counted,
     /// Times that ids that did not come from the generator were found above it.
@@ -203,7 +202,7 @@ pub struct Timed {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct RulesStatus {
     pub count: usize,
-    /// Whether the files that were read last are active. `None`: that is not known.
+    /// True if the files that were read last are active. `None`: that is not known.
     pub good: Option<bool>,
     /// When the active ones were read, in seconds since 1970.
     pub since: Option<f64>,

@@ -15,10 +15,10 @@ use super::LostLines;
 
 /// Lines are put together up to so many bytes.
 const BUFFER_BYTES: usize = 8 << 10;
-/// What the disk refuses is tried again up to so many bytes; then it is left out.
+/// Bytes that the disk refuses are tried again up to this many; then they are dropped and counted.
 const REFUSED_BYTES_MAX: usize = 1 << 20;
-/// How long the lines of the file before go first. If both are one file, they are in order so,
-/// unless the disk hangs.
+/// The longest time that a new file waits for the lines of the file before it. So, if both are one file, its lines are
+/// in order, unless the disk hangs.
 const BEFORE_MAX: Duration = Duration::from_secs(1);
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
@@ -36,7 +36,7 @@ struct Lost {
     lost_lines: u64,
 }
 
-/// What is on its way into the file.
+/// Lines on their way into the file.
 struct Sink<W> {
     to: W,
     bytes: Vec<u8>,
@@ -45,7 +45,7 @@ struct Sink<W> {
     has_failed: bool,
     /// The last byte that was written ended no line.
     is_torn: bool,
-    /// What would have ended it was given up.
+    /// The rest of that line was given up.
     lacks_end: bool,
 }
 
@@ -137,7 +137,7 @@ impl<W: Write> Sink<W> {
         self.has_failed = written.is_err();
     }
 
-    /// What the disk does not take stays.
+    /// Bytes that the disk does not take stay.
     fn try_flush(&mut self) -> io::Result<()> {
         if self.lacks_end {
             self.to.write_all(b"\n")?;

@@ -18,7 +18,7 @@ use crate::rules::RuleSet;
 use crate::serve::{doors, preflight};
 use crate::toml_file::{Findings, Severity};
 
-/// Of `--json`.
+/// The help text of `--json`.
 const JSON: &str = concat!(
     "Print one JSON document on standard output, and nothing else. Its schema: ",
     crate::book::page!("check")
@@ -49,7 +49,7 @@ pub fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
             show(args.json, &warnings, Some(&summary(&rules, &config, None)))?;
             Ok(ExitCode::from(if warnings.has_errors() { EXIT_FOUND } else { 0 }))
         }
-        // What serve ends with 2 for is what check is there to find.
+        // `serve` exits with 2 for these findings. `check` exists to find them, so it exits with 1.
         Err(LoadError::Findings(findings)) => {
             show(args.json, &findings, None)?;
             if args.online && online::lacks_account(&findings) {
@@ -61,7 +61,7 @@ pub fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// What is wrong with the files, and what they say where they can act.
+/// Prints the findings about the files, and the summary of files that were loaded. JSON has no summary.
 fn show(json: bool, findings: &Findings, summary: Option<&str>) -> io::Result<()> {
     let mut out = stdout();
     if json {
@@ -85,7 +85,8 @@ fn print(out: &mut impl Write, findings: &Findings) -> io::Result<()> {
     Ok(())
 }
 
-/// What the rules are and, where there are any, the doors and the users. `of_store`: how many users the store has, where that is known.
+/// The numbers of rules and generators and, if there are doors, the doors and the numbers of users. `of_store`: how many
+/// users the store has; `None`: that is not known.
 fn summary(rules: &RuleSet, config: &Config, of_store: Option<usize>) -> String {
     let patterns = rules.rules().filter(|rule| rule.is_pattern()).count();
     let [all, tables, patterns, generators] = [

@@ -1,4 +1,4 @@
-//! What the environment says, as `--help` tells it.
+//! The text about environment variables in `--help`.
 
 use crate::config::keys::ConfigFile;
 use crate::toml_file;

@@ -108,7 +108,7 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(if is_usage { EXIT_USAGE } else { EXIT_FOUND })
 }
 
-/// What was asked for cannot be done as it was asked.
+/// An error: the command cannot do what was asked for, as it was asked. The text says why.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Usage(pub String);

@@ -2,8 +2,8 @@
 
 use std::io::{self, StdoutLock, Write};
 
-/// What is written when the reader has ended is dropped. A command does its work to the end, and has the same exit
-/// code with a reader and without.
+/// Standard output. It drops everything that is written after the reader has ended. A command does its work to the end, and
+/// has the same exit code with a reader and without.
 pub(super) struct Output {
     to: StdoutLock<'static>,
     has_reader: bool,

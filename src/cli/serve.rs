@@ -10,7 +10,7 @@ use crate::config::{self, Loaded};
 use crate::serve::log::log_to_stderr;
 use crate::serve::{self, Start};
 
-/// What has not ended with the proxy is left behind after so long.
+/// The time that tasks have to end after the proxy has ended. The process does not wait longer for them.
 const END_DEADLINE: Duration = Duration::from_secs(6);
 
 #[derive(Debug, Args)]

@@ -15,7 +15,7 @@ use clap::Subcommand;
 
 use crate::cli::block_on;
 
-/// Who wrote last, in a generator's record.
+/// The name of this command as the last writer in a generator's record.
 const OWNER: &str = "rowstamp store raise";
 
 #[derive(Debug, Subcommand)]

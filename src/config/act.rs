@@ -81,7 +81,7 @@ pub(super) struct Passwords<'a> {
     pub(super) plain: Option<&'a Secret>,
     pub(super) file: Option<&'a Path>,
     pub(super) env: Option<&'a str>,
-    /// Whether it may be "": some servers' accounts have none.
+    /// True if the password may be "": some servers' accounts have none.
     pub(super) may_be_empty: bool,
 }
 
@@ -113,7 +113,7 @@ impl Act<'_> {
         Some(settings)
     }
 
-    /// What would stop `serve` stops `check`, with its line.
+    /// Adds an error with its line for each file that would stop `serve`, so that it stops `check` too.
     pub(super) fn tls_faults(&mut self, faults: Vec<TlsError>) {
         for fault in faults {
             if let TlsError::File { key, path, error } = fault {
@@ -135,7 +135,7 @@ impl Act<'_> {
                 "is for TCP, and listen.address is a Unix socket; write \"off\"",
             );
         }
-        // What is no network has its error.
+        // A value that is no network has its own error.
         let has_any = !from.is_empty() || self.source.is_written("listen.proxy_protocol_from[0]");
         if mode != ProxyProtocol::Off && !has_any {
             self.error(
@@ -338,7 +338,7 @@ fn default_name(listen: &Address) -> String {
     }
 }
 
-/// Of this machine.
+/// The name of this machine.
 pub(super) fn host_name() -> String {
     let sources = ["/proc/sys/kernel/hostname", "/etc/hostname"];
     let read = sources.iter().find_map(|path| fs::read_to_string(path).ok());

@@ -1,7 +1,7 @@
-//! What was written in rowstamp.toml -> what can act.
+//! From the text of rowstamp.toml to settings that can act.
 //!
-//! [`keys`] is what may be written, `act`, `admin` and `store` make settings of it,
-//! and [`reload`] says what acts of a file that is read again.
+//! [`keys`] defines the keys that can be written. `act`, `admin` and `store` make settings of them,
+//! and [`reload`] says which keys take effect when the file is read again.
 
 mod act;
 mod admin;
@@ -41,7 +41,7 @@ pub struct Config {
     /// `None`: nothing is served.
     pub http: Option<HttpSettings>,
     pub admin: AdminSettings,
-    /// How long known users of the store stay while it does not answer.
+    /// The time for which known users of the store stay valid while the store does not answer.
     pub users_stale_max: Duration,
     /// The Redis protocol.
     pub resp: DoorSettings,
@@ -53,7 +53,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// Where other machines reach the HTTP API. `None`: nowhere, or at a port that the system chooses.
+    /// The address at which other machines reach the HTTP API. `None`: they cannot reach it, or the system chooses the port.
     pub fn api_elsewhere(&self) -> Option<String> {
         let address = self.api.address.as_ref().filter(|address| !address.is_of_this_machine())?;
         let Address::Tcp { host, port: port @ 1.. } = address else { return None };
@@ -72,7 +72,7 @@ pub struct Account {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreSettings {
     pub kind: StoreKind,
-    /// How long a ruled INSERT waits for an id before 1467.
+    /// The time that an INSERT into a table with a rule waits for an id before it fails with error 1467.
     pub deadline: Duration,
 }
 
@@ -83,7 +83,7 @@ pub enum StoreKind {
     Mysql(Mysql),
 }
 
-/// What is `None` is as for the backend's control account.
+/// The store in a table. A field that is `None` is the same as for the backend's control account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mysql {
     pub table: String,
@@ -122,7 +122,7 @@ pub struct RewriteSettings {
 }
 
 impl RewriteSettings {
-    /// Whether what cannot be rewritten goes on as it came, where the table keeps its AUTO_INCREMENT.
+    /// True if a statement that cannot be rewritten goes to the server as it came. Its tables must keep their AUTO_INCREMENT.
     pub fn forwards(&self) -> bool {
         self.on_doubt == OnDoubt::Forward
     }
@@ -133,17 +133,17 @@ impl RewriteSettings {
 pub struct AdminSettings {
     /// `None`: off.
     pub address: Option<Address>,
-    /// Whether the file has the address, or it is [`AdminSettings::PORT`] of this machine.
+    /// True if the file or the environment has the address. False: it is the default, [`AdminSettings::PORT`] of this machine.
     pub is_written: bool,
     pub users: Arc<[Arc<User>]>,
 }
 
 impl AdminSettings {
-    /// Where the console listens by default: the port after the proxy's own.
+    /// The default port of the console: the port after the proxy's own.
     pub const PORT: u16 = 3308;
 }
 
-/// Where ids are given without an INSERT.
+/// A door: it gives ids without an INSERT.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DoorSettings {
     /// `None`: off.
@@ -155,7 +155,7 @@ pub struct DoorSettings {
 pub struct LogSettings {
     pub level: LogLevel,
     pub format: LogFormat,
-    /// Where rewritten statements are noted.
+    /// The audit log: the file in which rewritten statements are noted.
     pub audit: Option<PathBuf>,
 }
 
@@ -163,9 +163,9 @@ pub struct LogSettings {
 #[derive(Debug, Clone)]
 pub struct Loaded {
     pub config: Config,
-    /// As rowstamp.toml and the environment have them.
+    /// The keys as rowstamp.toml and the environment have them.
     pub written: Box<ConfigFile>,
-    /// And where they have them.
+    /// The places of these keys in rowstamp.toml and the environment.
     pub places: Source<()>,
     pub rules: RuleSet,
     /// The rules' files from before they were read.
@@ -265,8 +265,8 @@ fn written(
     Ok(toml_file::parse(path, "", Some(environment), findings))
 }
 
-/// Where the process of this configuration serves its status; `None`: nowhere. The rules may be
-/// broken, and passwords away.
+/// The address at which the process of this configuration serves its status; `None`: it serves none. The rules may be
+/// broken, and passwords missing.
 pub fn http_address(path: &Path) -> Result<Option<Address>, LoadError> {
     let mut findings = Findings::default();
     match written(path, &Environment::of_process(), &mut findings)? {
@@ -292,7 +292,7 @@ fn generator_of_udf(source: &Source<ConfigFile>, rules: &RuleSet) -> Option<Find
     Some(source.warning("api.compat", why))
 }
 
-/// What cannot be done without an account of Rowstamp's own.
+/// Findings about what Rowstamp cannot do without a control account.
 fn control_account(path: &Path, has_control: bool, rules: &RuleSet) -> Vec<Finding> {
     if has_control || rules.is_empty() {
         return Vec::new();

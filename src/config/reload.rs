@@ -14,7 +14,7 @@ pub enum Effect {
 }
 
 impl Effect {
-    /// As the console and the book say it.
+    /// The words of the console and the book for this effect.
     pub fn as_str(self) -> &'static str {
         match self {
             Effect::Reload => "at once",
@@ -57,7 +57,7 @@ const AT_ONCE: [&str; 8] = [
     "users.stale_max",
 ];
 
-/// Of a key, as "limits.connections".
+/// The effect of a key, for example "limits.connections".
 pub fn effect(key: &str) -> Effect {
     let is = |pattern: &str| match pattern.strip_suffix('*') {
         Some(beginning) => key.starts_with(beginning),
@@ -72,13 +72,13 @@ pub fn effect(key: &str) -> Effect {
     }
 }
 
-/// Whether a key acts while the process goes on.
+/// True if a changed key takes effect without a restart.
 pub fn acts_on_reload(key: &str) -> bool {
     effect(key) != Effect::Restart
 }
 
-/// What acts of `new` while the process goes on, and the keys whose change waits for a restart:
-/// they keep their values.
+/// The configuration after a reload, and the keys whose change waits for a restart: these
+/// keep their old values.
 pub fn reloaded(old: &Config, new: Config) -> (Config, Vec<&'static str>) {
     let mut waiting = Vec::new();
     let mut acting = new;

@@ -16,7 +16,7 @@ pub(super) const OTHERS_MODE: u32 = 0o077;
 const OTHERS_WRITE_MODE: u32 = 0o022;
 const GROUP_READ_MODE: u32 = 0o040;
 
-/// Where Docker, its swarm and Podman mount secrets, one file each.
+/// The folders in which Docker, its swarm and Podman mount secrets, one file each.
 const SECRETS_FOLDERS: [&str; 2] = ["/run/secrets", "/var/run/secrets"];
 /// TMPFS_MAGIC and RAMFS_MAGIC: statfs(2).
 const IN_MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
@@ -49,13 +49,13 @@ pub(super) fn cannot_be_read(path: &Path, error: &io::Error) -> String {
     format!("{} cannot be read: {error}; {remedy}", path.display())
 }
 
-/// What says who may get at a file.
+/// The facts that decide who can read or change a file.
 #[derive(Debug, Clone, Copy)]
 struct Access {
     mode: u32,
     owner: u32,
     ourselves: u32,
-    /// Whether a container's engine has mounted it as a secret.
+    /// True if a container's engine has mounted the file as a secret.
     is_mounted_secret: bool,
 }
 
@@ -82,7 +82,7 @@ fn is_mounted_secret(path: &Path) -> bool {
         && statfs(&path).is_ok_and(|mount| IN_MEMORY.contains(&mount.f_type))
 }
 
-/// Whether others than its owner may get at the file.
+/// True if others than the owner can read or change the file.
 ///
 /// Two kinds of files are handed over, and their modes are not the operator's to choose: those of a service manager, which belong
 /// to root and which our group may read (systemd.exec(5), "LoadCredential", whose ACL shows as the group's bits), and secrets that are

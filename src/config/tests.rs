@@ -48,7 +48,7 @@ fn load_in(folder: &Path) -> Result<Loaded, LoadError> {
     load(&folder.join("rowstamp.toml"), &Environment::of([("SECRET", "hush")]))
 }
 
-/// What is found, without the name of the folder.
+/// The findings, without the name of the folder.
 fn found(folder: &Path) -> Vec<String> {
     let text = match load_in(folder) {
         Ok(loaded) => loaded.warnings.to_string(),

@@ -25,7 +25,7 @@ const RUNS_MAX: u64 = 10_000;
 /// So many ids of several runs are at most in one list.
 const LIST_MAX: u64 = 10_000;
 
-/// Of what a client wrote, in an error.
+/// The most characters of a client's text in an error.
 const NAME_CHARS_MAX: usize = 128;
 
 /// An error names so many generators.
@@ -36,17 +36,17 @@ const COMPARED_MAX: usize = 500;
 
 /// Gives ids to those who may have them. Each door has one.
 pub struct IdDesk {
-    /// Of the door, in audit lines: "resp".
+    /// The door's name in audit lines: "resp".
     pub door: &'static str,
     pub tables: Arc<InForce>,
     pub users: Arc<Directory>,
-    /// How long a request waits for its ids.
+    /// The time that a request waits for its ids.
     pub deadline: Box<dyn Fn() -> Duration + Send + Sync>,
     pub audit: Arc<Audit>,
     pub meter: Arc<DoorMeter>,
 }
 
-/// Who asks.
+/// The user who asks for ids.
 #[derive(Debug, Clone)]
 pub(crate) struct Caller {
     pub(crate) login: Login,
@@ -65,19 +65,19 @@ impl Caller {
     }
 }
 
-/// How the ids of one request may lie.
+/// The spacing that the ids of one request may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// Each a step above the one before.
     OneRun,
     /// In several runs, where the generator has them so.
     Runs,
-    /// The same, and the answer names each id of them.
+    /// In several runs too, and the answer names each id of them.
     List,
 }
 
 impl Shape {
-    /// How many ids of a generator may lie so. `None`: however many.
+    /// The most ids of a generator in this shape. `None`: any number.
     fn most(self, spacing: Spacing) -> Option<u64> {
         let of_run = spacing.ticks?.ids.get();
         Some(match self {
@@ -149,7 +149,7 @@ impl Denied {
 }
 
 impl IdDesk {
-    /// How many ids a caller asks for.
+    /// Checks the number of ids that a caller asks for.
     pub(crate) fn count(&self, n: i64) -> Result<NonZeroU64, Denied> {
         let count = u64::try_from(n).ok().and_then(NonZeroU64::new).filter(|n| n.get() <= IDS_MAX);
         count.ok_or_else(|| self.noted(Denied::Count { n }))
@@ -258,7 +258,7 @@ impl IdDesk {
         Ok((spec.name, block))
     }
 
-    /// As far as is known before ids are taken.
+    /// Checks what is known before ids are taken.
     fn may_be_node(&self, spec: &GeneratorSpec, node: u64) -> Result<(), Denied> {
         let generator = spec.name.to_string();
         let GeneratorKind::Timestamp(timestamp) = &spec.kind else {
@@ -317,7 +317,7 @@ impl IdDesk {
 
     fn unknown(&self, caller: &Caller, name: &str) -> Denied {
         let (rules, user) = (self.tables.rules(), &caller.login.user);
-        // Of very many it would take too long.
+        // If there are very many generators, looking at all would take too long.
         let names = rules.generators().take(COMPARED_MAX).map(|spec| spec.name.to_string());
         let names: Vec<_> =
             names.filter(|name| user.may(Right::Take, name) || user.may(Right::Read, name)).collect();
@@ -326,7 +326,7 @@ impl IdDesk {
         Denied::Unknown { generator: shortened(name), near }
     }
 
-    /// Those that the caller may look at, by name.
+    /// The generators that the caller may look at, by name.
     pub(crate) fn generators(&self, caller: &Caller) -> Vec<GeneratorSpec> {
         let mut specs = self.tables.generator_specs();
         specs.retain(|spec| caller.login.user.may(Right::Read, &spec.name.to_string()));
@@ -364,7 +364,7 @@ impl IdDesk {
         self.tables.holders_of(&spec.name, (self.deadline)()).await
     }
 
-    /// Whether there is one of this name that the caller may look at.
+    /// True if there is a generator of this name that the caller may look at.
     pub(crate) fn has(&self, caller: &Caller, generator: &str) -> Result<bool, Denied> {
         caller.needs(Right::Read, generator)?;
         Ok(self.tables.generator_named(generator).is_some())
@@ -402,7 +402,7 @@ impl IdDesk {
     }
 }
 
-/// What a client wrote, as an error shows it.
+/// A client's text, as an error shows it.
 pub(super) fn shortened(written: &str) -> String {
     written.chars().take(NAME_CHARS_MAX).collect()
 }

@@ -1,4 +1,5 @@
-//! Who may come in at a door, and with what: a connection that begins as TLS does is TLS, any other is plain.
+//! The clients of a door: who may come in, by TLS or not. A connection that begins as TLS does is TLS, any other is
+//! plain.
 
 use std::convert::Infallible;
 use std::io;
@@ -24,7 +25,7 @@ const STRANGERS_MAX: usize = 4096;
 /// The first byte of a TLS connection: a handshake record (RFC 8446, 5.1). No request of Redis or HTTP begins so.
 const TLS_HANDSHAKE: u8 = 22;
 
-/// What a door speaks.
+/// The protocol of a door.
 pub trait Protocol: Send + Sync + 'static {
     /// In the log: "the Redis protocol".
     const NAME: &'static str;
@@ -52,13 +53,13 @@ pub struct Guest<'a> {
     pub(super) draining: watch::Receiver<bool>,
 }
 
-/// How long a client may take for what, and how many there may be.
+/// The time limits of a client, and the most clients.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ClientLimits {
     pub(super) login_until: Instant,
     pub(super) idle: Duration,
     pub(super) write: Duration,
-    /// That have logged in.
+    /// The most clients that have logged in.
     pub(super) clients: u64,
 }
 
@@ -79,7 +80,7 @@ pub enum End {
     Drained,
 }
 
-/// What holds for a client that comes now.
+/// The settings for a client that comes now.
 #[derive(Clone)]
 pub struct Terms {
     /// `None`: no TLS.
@@ -163,7 +164,7 @@ impl<P: Protocol> Door<P> {
             place: self.lobby.place(),
             draining: self.draining.subscribe(),
         };
-        // What comes of a client is in its answers.
+        // The client sees any error in its answers.
         let _ = self.protocol.serve(guest).await;
     }
 
@@ -183,7 +184,7 @@ struct Arrival<P> {
     draining: watch::Receiver<bool>,
 }
 
-/// How a client begins.
+/// The beginning of a client's connection.
 struct Begun {
     stream: Box<dyn Stream>,
     at: Option<SocketAddr>,
@@ -225,7 +226,7 @@ impl<P: Protocol> Arrival<P> {
             draining: self.draining,
         };
         let ended = self.protocol.serve(guest).await;
-        // Who has gone reads nothing any more.
+        // A client that has gone reads nothing any more.
         if matches!(ended, Ok(End::Violation | End::Login | End::Client | End::Drained | End::TooMany)) {
             close(stream).await;
         }

@@ -1,9 +1,9 @@
-//! What is counted at a door.
+//! The counts of a door.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What came of a request for ids.
+/// The outcome of a request for ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Given,
@@ -27,10 +27,10 @@ impl Outcome {
     ];
 }
 
-/// Of one door.
+/// The counts of one door.
 #[derive(Debug, Default)]
 pub struct DoorMeter {
-    /// As [`Outcome::ALL`] has them.
+    /// The requests by outcome, in the order of [`Outcome::ALL`].
     requests: [AtomicU64; Outcome::ALL.len()],
     ids: AtomicU64,
     connections: AtomicU64,
@@ -69,7 +69,7 @@ impl DoorMeter {
         Outcome::ALL.iter().zip(&self.requests).map(|((_, word), n)| (*word, n.load(Ordering::Relaxed)))
     }
 
-    /// That were given.
+    /// Ids that were given.
     pub fn ids(&self) -> u64 {
         self.ids.load(Ordering::Relaxed)
     }

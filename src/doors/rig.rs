@@ -23,7 +23,7 @@ pub(super) const WRITE: Duration = Duration::from_mins(1);
 /// So many bytes of answers may wait for the client.
 const PIPE_BYTES: usize = 1 << 16;
 
-/// As [`Client::end`] tells it.
+/// An end as [`Client::end`] tells it.
 pub(super) fn ended(end: End, after: Duration, rest: &str) -> (End, u64, String) {
     (end, after.as_secs(), rest.to_owned())
 }
@@ -78,7 +78,7 @@ impl Client {
         self.stream.write_all(bytes.as_bytes()).await.unwrap();
     }
 
-    /// What is answered, up to these bytes.
+    /// The answer, up to these bytes.
     pub(super) async fn answer(&mut self, end: &str) -> String {
         let mut answer = Vec::new();
         while !answer.ends_with(end.as_bytes()) {
@@ -91,12 +91,12 @@ impl Client {
         self.draining.send_replace(true);
     }
 
-    /// How long ago the connection began.
+    /// The seconds since the connection began.
     pub(super) fn seconds(&self) -> u64 {
         self.began.elapsed().as_secs()
     }
 
-    /// How it ends, after how many seconds, and what else is answered.
+    /// The end of the connection, the seconds until then, and the rest of the answers.
     pub(super) async fn end(mut self) -> (End, u64, String) {
         let mut rest = String::new();
         self.stream.read_to_string(&mut rest).await.unwrap();
@@ -104,7 +104,7 @@ impl Client {
         (end, after, rest)
     }
 
-    /// As [`Client::end`], of a client that reads nothing more.
+    /// The end, like [`Client::end`], of a client that reads nothing more.
     pub(super) async fn end_unread(self) -> (End, u64) {
         // The pipe stays open meanwhile.
         let Client { stream: _stream, draining: _draining, began, serving } = self;

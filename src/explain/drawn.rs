@@ -1,4 +1,4 @@
-//! What becomes of the calls in a text that is explained.
+//! The calls that draw ids, in a text that is explained.
 
 use crate::explain::tables::{NO_DATABASE, Tables};
 use crate::rewrite::draws::{Value, refusal, write};
@@ -15,14 +15,14 @@ pub(super) enum Drawn {
     /// It is cut before this byte, so that a statement with calls is alone.
     Cut(usize),
     Refused(Refusal),
-    /// As it is read, and what is drawn.
+    /// The text with ids in place of its calls, and lines that say what is drawn.
     Text {
         text: Vec<u8>,
         told: String,
     },
 }
 
-/// As a session would read it: with 1 as the first id of each generator, and no SEQUENCE on the server.
+/// Handles the calls in a text as a session would: with 1 as the first id of each generator, and no SEQUENCE on the server.
 pub(super) fn drawn(text: &[u8], dialect: &Dialect, database: Option<&str>, tables: &Tables<'_>) -> Drawn {
     if tables.rules.drawn().next().is_none() || !may_be_in(text) {
         return Drawn::Nothing;

@@ -1,4 +1,4 @@
-//! What would be sent for a statement, without sending it: by the rules, and by the live tables
+//! Explains what Rowstamp would send for a statement, without sending it: by the rules, and by the live tables
 //! where they can be read.
 
 mod drawn;
@@ -20,7 +20,7 @@ use crate::rewrite::verify::{Opinion, opinion_on_sample};
 use crate::rules::set::RuleSet;
 use crate::sql::dialect::{ClientCharset, Dialect, Server, SqlMode};
 
-/// Where nobody says which server it is.
+/// The server's version if nobody names one.
 pub const SERVER: &str = "10.11.6-MariaDB";
 
 /// Not as `SELECT VERSION()` shows it.
@@ -28,7 +28,7 @@ pub const SERVER: &str = "10.11.6-MariaDB";
 #[error("--server {0:?} is not a version; write the version as SELECT VERSION() shows it")]
 pub struct NoVersion(pub String);
 
-/// What a statement is explained with.
+/// A statement to explain, and its session: database, sql_mode and server version.
 #[derive(Debug)]
 pub struct ExplainInput<'a> {
     pub statement: &'a [u8],
@@ -37,10 +37,10 @@ pub struct ExplainInput<'a> {
     pub server_version: &'a str,
 }
 
-/// What would become of the text.
+/// The explanation of a text.
 #[derive(Debug)]
 pub struct Explained {
-    /// As it is printed, statement by statement.
+    /// The explanation as it is printed, statement by statement.
     pub text: String,
     /// At least one statement would be refused.
     pub is_refused: bool,

@@ -30,7 +30,7 @@ const PREPARED_MAX: usize = 1_000;
 /// by its own text.
 const PREPARED_BYTES_MAX: usize = 256 << 20;
 
-/// What a connection starts with.
+/// The state that a connection starts with.
 #[derive(Debug, Clone)]
 pub(crate) struct Beginning {
     pub(crate) dialect: Dialect,
@@ -61,7 +61,7 @@ impl From<Option<String>> for Database {
     }
 }
 
-/// What came of a text.
+/// The result of planning one text.
 struct Judged {
     planned: Planned,
     /// It names a table by itself that has a rule in these databases, and which database it means
@@ -75,7 +75,7 @@ pub(crate) struct Replay<'a> {
     beginning: Beginning,
     /// `None`: of entries without a number.
     connections: HashMap<Option<u64>, Connection>,
-    /// Of all connections' prepared texts.
+    /// The bytes of the prepared texts of all connections.
     prepared_bytes: usize,
     pub(crate) tally: Tally,
 }
@@ -129,7 +129,7 @@ impl<'a> Replay<'a> {
         self.connections.insert(id, connection);
     }
 
-    /// Of a connection that ends.
+    /// Takes the prepared texts of a connection that ends out of the count.
     fn forget(&mut self, connection: &Connection) {
         let bytes: usize = connection.prepared.values().map(Vec::len).sum();
         self.prepared_bytes = self.prepared_bytes.saturating_sub(bytes);
@@ -304,7 +304,7 @@ impl Connection {
         }
     }
 
-    /// As if it had succeeded, which a log does not tell.
+    /// Applies the effects of a statement as if it had succeeded: a log does not tell whether it has.
     fn take(&mut self, effects: &Effects) {
         if let Some(schema) = &effects.schema {
             self.database = Database::Named(schema.clone());
@@ -327,7 +327,7 @@ mod tests {
     use crate::querylog::log::{Format, Log};
     use crate::rules::RuleSet;
 
-    /// What comes of a log: rewritten, left, unknown.
+    /// Checks the numbers of statements of a log: rewritten, left, unknown.
     #[track_caller]
     fn check(log: &str, database: Option<&str>, expect: (u64, u64, u64)) {
         let text = "schema = \"shop\"\n[generators.g]\nkind = \"sequence\"\n\

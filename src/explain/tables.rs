@@ -1,4 +1,4 @@
-//! What names mean to `explain`: the rules, the live tables where they can be read, and their
+//! The meaning of names in `explain`: from the rules, the live tables where they can be read, and their
 //! views.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +18,7 @@ use crate::tables::view_targets::{ViewTargets, read_view_targets};
 /// Columns of the live tables and what their views mean, read before anything is planned.
 #[derive(Debug)]
 pub struct LiveTables {
-    /// As `SELECT VERSION()` shows it.
+    /// The server's version as `SELECT VERSION()` shows it.
     pub(crate) version: String,
     case: NameCase,
     shapes: BTreeMap<FoldedName<'static>, Arc<TableShape>>,
@@ -69,7 +69,7 @@ impl Tables<'_> {
         self.live.map_or(NameCase::Sensitive, |live| live.case)
     }
 
-    /// What a name in a statement means; a table in shadow mode as if its rule were on.
+    /// The meaning of a name in a statement. A table in shadow mode counts as if its rule were on.
     pub(crate) fn lookup(&self, schema: &str, table: &str) -> Lookup {
         lookup(self.rules, self.live, schema, table)
     }
@@ -86,7 +86,7 @@ impl Tables<'_> {
         all.into_iter().filter(is_ruled).collect()
     }
 
-    /// Whether the name is of a table in shadow mode, or of a view of one.
+    /// True if the name is that of a table in shadow mode, or of a view of one.
     pub(crate) fn is_shadow(&self, schema: &str, table: &str) -> bool {
         let view = self.live.and_then(|live| live.views.get(&live.case.fold(schema, table)));
         let (schema, table) = view.map_or((schema, table), |view| (&view.table.schema, &view.table.table));

@@ -1,4 +1,4 @@
-//! What would become of a log's statements, by digest: for people and for programs.
+//! The results for a log's statements, by digest: for people and for programs.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -37,7 +37,7 @@ impl Outcome {
     }
 }
 
-/// What is said of one statement.
+/// The result for one statement.
 #[derive(Debug, Clone)]
 pub(crate) struct Said {
     pub(crate) outcome: Outcome,
@@ -74,7 +74,7 @@ struct Row {
     digest: String,
     /// Empty where the statement cannot be read, and of those that are told together.
     text: String,
-    /// Where the first of them stands.
+    /// The place of the first of these statements in the log.
     at: String,
 }
 
@@ -82,9 +82,9 @@ struct Row {
 pub(crate) struct Tally {
     /// By outcome and hash.
     rows: BTreeMap<(Outcome, String), Row>,
-    /// That ran.
+    /// Statements that ran.
     pub(crate) statements: u64,
-    /// Of these, those that insert nothing and change no rule's table.
+    /// Statements that ran, but insert nothing and change no rule's table.
     pub(crate) elsewhere: u64,
     /// Entries that are too long to be looked at.
     pub(crate) too_long: u64,
@@ -140,7 +140,7 @@ impl Tally {
         })
     }
 
-    /// Whether anything would be refused, or may be.
+    /// True if any statement would be refused, or may be.
     pub(crate) fn is_refused(&self) -> bool {
         self.too_long > 0 || self.rows.keys().any(|(outcome, _)| *outcome <= Outcome::Unknown)
     }

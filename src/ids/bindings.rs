@@ -18,7 +18,7 @@ use crate::store::{
 /// Each attempt lost a race, or its answer.
 const ATTEMPTS_MAX: u32 = 16;
 
-/// What a generator owes a table before it issues for it.
+/// The result of an assignment: what the generator must be above before it issues for the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use = "the generator's ids must be above the floor before it issues for the table"]
 pub struct Assigned {
@@ -26,7 +26,7 @@ pub struct Assigned {
     pub floor: u64,
     /// The generator that issued for the table before, if it was another.
     pub moved_from: Option<String>,
-    /// What that changed in the old generator's records; those who have it open here go on by it.
+    /// The changes that this made in the old generator's records. Whoever has that generator open here continues by them.
     pub moves: Moves,
 }
 
@@ -312,7 +312,7 @@ mod tests {
             (of("s.new").await, of("s.else").await, of("s.late").await),
             ("s.a".into(), "s.b".into(), "s.b".into())
         );
-        // Who is not told what was written looks alone.
+        // If the store does not say what it wrote, each table is assigned alone.
         let silent = MemoryStore::with_faults(1, Faults { lost_reply: 1000, ..Faults::default() });
         assert_eq!(floors(&silent).await, [Some(9), None, None, None, Some(40)]);
     }
@@ -326,7 +326,7 @@ mod tests {
         let assigned = assign(&store, "shop.orders", "shop.times", false, "p1", 90).await.unwrap();
         assert_eq!(told(&assigned), (4_999, Some("shop.a")));
         assert!(memory.peek(&Key::generator("shop.times")).is_none(), "an id is no tick");
-        // Who assigns it later must stay above it too.
+        // A proxy that assigns the table later must stay above the floor too.
         let again = assign(&store, "shop.orders", "shop.times", false, "p2", 90).await.unwrap();
         assert_eq!(told(&again), (4_999, None));
 

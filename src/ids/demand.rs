@@ -1,4 +1,4 @@
-//! How many ids are wanted, and so how many to reserve.
+//! The demand for ids, and so how many to reserve.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::sequence::Batch;
 
-/// What an automatic batch should last.
+/// The time that an automatic batch should last.
 const BATCH_LASTS: Duration = Duration::from_mins(10);
 const BATCH_MIN: u64 = 1_000;
 const BATCH_MAX: u64 = 10_000_000;

@@ -15,15 +15,15 @@
 //! 3. A drawer that read an epoch's mark drew in that epoch or later: `mark` was published (Release) after `next` was
 //!    stored, and was read (Acquire) before the draw. *This is why the mark is read first.* (Were it published before
 //!    `next` is stored, a draw in between would begin at [`PARKED`] and be void: the order is a second guard.)
-//! 4. On shutting, the zone's rest starts at R: where `next` stood, if that is not behind the end. If it is, one draw
+//! 4. On shutting, the zone's rest starts at R: where `next` stood, if that is not above the end. If it is, one draw
 //!    alone crossed the end; whoever made it reports where it began, and until then the rest counts as empty.
 //!    All that was kept in the epoch lies before R: by 1 it does not overlap the crossing draw, by 2 it ends at or
 //!    before the end.
 //! 5. The next epoch starts at or after R, in the same zone made longer or in a later one; slots served while shut are
-//!    cut off the rest first. Draws made while shut begin at or above [`PARKED`], behind every mark.
+//!    cut off the rest first. Draws made while shut begin at or above [`PARKED`], above every mark.
 //! 6. A drawer may read a mark, sleep, and draw in a later epoch. If it keeps that draw, it ends before the old mark,
 //!    and so lies in what was R to the end when the epochs changed: ours, and drawn once by 1.
-//! 7. A drawer that came behind its mark reports to the mutex with the mark it read. It may keep its draw there only if
+//! 7. A drawer whose draw ends above its mark reports to the mutex with the mark it read. It may keep its draw there only if
 //!    the draw is of the epoch that stands now, or that ended last with the zone unchanged since. That holds if its mark
 //!    is at or above [`State::marks_from`]: marks of a later epoch are above all marks of earlier ones. Otherwise the
 //!    draw is lost (a gap, in a rare race) and it draws again.
@@ -44,8 +44,8 @@ use tokio::sync::{Notify, oneshot};
 use super::range::RUN_MAX;
 pub(super) use zone::Zone;
 
-/// Where `next` stands while the gate is shut: above all slots and ends, so that no draw ends before a mark. To wrap `next` would take 65,535
-/// draws in flight at once, of [`RUN_MAX`] each.
+/// The place of `next` while the gate is shut: above all slots and ends, so that no draw ends before a mark. To wrap
+/// `next` would take 65,535 draws in flight at once, of [`RUN_MAX`] each.
 const PARKED: u64 = super::slots::ID_MAX + 2;
 
 /// Two atomics on one cache line would slow each other down; the prefetcher of x86-64 takes lines in pairs.
@@ -99,7 +99,7 @@ struct State {
     issued: i128,
 }
 
-/// A draw that went behind the mark that was read before it; mark 0: nothing was drawn.
+/// A draw that ended above the mark that was read before it; mark 0: nothing was drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ticket {
     mark: u64,
@@ -115,15 +115,15 @@ pub(super) enum Taken {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Skipped {
-    /// All slots handed out from now on are at or behind it.
+    /// All slots handed out from now on are at or above the slot.
     Done,
     /// Between two of our zones: somebody else's.
     Elsewhere,
-    /// Behind all that is reserved here.
+    /// Above all that is reserved here.
     Beyond,
 }
 
-/// What the refiller should reserve.
+/// The slots that the refiller should reserve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Need {
     Nothing,
@@ -167,7 +167,7 @@ impl Dispenser {
         if first.wrapping_add(count.get()) <= mark { Ok(first) } else { Err(Ticket { mark, first }) }
     }
 
-    /// What becomes of a ticket: slots where there are enough. `count` is at most [`RUN_MAX`].
+    /// Settles a ticket: gives the first of `count` slots, if there are enough. `count` is at most [`RUN_MAX`].
     #[cold]
     pub(super) fn settle(&self, count: NonZeroU64, ticket: Ticket) -> Option<u64> {
         self.settle_in(&mut self.lock(), count, ticket)
@@ -238,8 +238,8 @@ impl Dispenser {
         self.mark.0.store(mark, Ordering::Release);
     }
 
-    /// Opens the gate if the zone has slots that were never behind a published mark. A rest that was is served under
-    /// the mutex: its epoch's marks could not be told from older ones.
+    /// Opens the gate if the zone has slots that were never below a published mark. A rest that lies wholly below one is
+    /// served under the mutex: its epoch's marks could not be told from older ones.
     fn reopen(&self, state: &mut State) {
         if state.gate != Gate::Shut || state.zone.left() == 0 || state.zone.end <= state.mark_max {
             return;
@@ -393,7 +393,7 @@ impl Dispenser {
         self.lock().gate == Gate::Closed
     }
 
-    /// Of a closed dispenser: the unused rest of the zone that was reserved last.
+    /// The unused rest of the zone that was reserved last, if the dispenser is closed.
     pub(super) fn rest(&self) -> Option<Zone> {
         let state = self.lock();
         (state.gate == Gate::Closed)
@@ -482,12 +482,12 @@ fn serve_waiters(state: &mut State) {
 }
 
 /// From here on no ticket of an earlier draw is redeemed. Due before the zone changes while the gate is shut (7): such
-/// a ticket may reach behind the end that it was drawn under.
+/// a ticket may reach above the end that it was drawn under.
 fn end_epoch(state: &mut State) {
     state.marks_from = state.mark_max + 1;
 }
 
-/// Draws behind it tell the refiller.
+/// Draws that end above it tell the refiller.
 fn low_mark(state: &State) -> u64 {
     state.zone.end.saturating_sub(state.low_left).max(state.marks_from).min(state.zone.end)
 }

@@ -62,7 +62,7 @@ pub enum TakeError {
 }
 
 impl TakeError {
-    /// Whether the generator has ids that cannot be had just now. Else an operator or the table's own limits say that
+    /// True if the generator has ids that it cannot give just now. If not, an operator or the table's own limits say that
     /// there are none.
     pub fn is_outage(&self) -> bool {
         match self {

@@ -29,12 +29,12 @@ const ATTEMPTS_MAX: u32 = 16;
 /// Fewer sequences are created one by one.
 const CREATED_TOGETHER_MIN: usize = 10;
 
-/// Whose bound it is: a record that is of another kind, or counts by another layout, is refused.
+/// The generator or node that a bound is of: a record that is of another kind, or counts by another layout, is refused.
 pub(super) struct Subject {
     key: Key,
     kind: &'static str,
     layout: Option<String>,
-    /// Of one node of a generator, whose owner alone reserves: generator and node.
+    /// Generator and node, if the bound is that of one node; only the node's owner reserves.
     node: Option<(String, u64)>,
 }
 
@@ -61,12 +61,12 @@ pub(super) struct Fence {
     subject: Subject,
     owner: String,
     seen: Seen,
-    /// How often tables had been moved away from it when it was opened, or since by this proxy itself.
+    /// The number of times that tables had been moved away from it when it was opened, or since by this proxy itself.
     moves: u64,
     doubt: Option<Doubt>,
     /// The bound that we committed last: what stands in the store is not below it.
     committed: u64,
-    /// Of the store, when all this was seen.
+    /// The store's era when all this was seen.
     era: u64,
 }
 
@@ -83,7 +83,7 @@ struct Doubt {
     to: u64,
 }
 
-/// How a raise ended, both sides known to be so in the store.
+/// The end of a raise, known to be so in the store in both cases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Raise {
     /// Ids from `from` up to below `to` are ours.
@@ -152,11 +152,11 @@ impl Fence {
         Err(last_error.unwrap_or_else(|| contended(&self.subject.key)))
     }
 
-    /// Hands back the ids from `first` up to below `end`, if nobody reserved any behind them since.
+    /// Hands back the ids from `first` up to below `end`, if nobody reserved any above them since.
     pub(super) async fn hand_back(&mut self, first: u64, end: u64) -> Result<bool, StoreError> {
         let era = self.era;
         if self.store.era() != era {
-            // What was reserved before the store went back is nobody's.
+            // Ids that were reserved before the store went back are nobody's.
             return Ok(false);
         }
         let (mut first, mut end) = (first, end);
@@ -194,7 +194,7 @@ impl Fence {
         self.moves = moves.after(&self.subject.key, self.moves).unwrap_or(self.moves);
     }
 
-    /// Where an operator has raised the floors, what stands is taken as it is: nothing of what we knew holds.
+    /// If an operator has raised the floors, takes the store's record as it is: nothing of what we knew holds.
     async fn enter_era(&mut self) -> Result<(), StoreError> {
         let era = self.store.era();
         if era == self.era {
@@ -261,7 +261,7 @@ impl Fence {
         }
     }
 
-    /// What stands in the store may only have gone forward: others raise above our bound, or hand back down to it.
+    /// The store's record may only have gone forward: others raise above our bound, or hand back down to it.
     fn accept(&mut self, found: Option<Versioned<Json>>) -> Result<(), StoreError> {
         let back = |reason: String| Err(StoreError::SteppedBack { key: self.subject.key.clone(), reason });
         let Some(found) = found else { return back("the record is missing".to_owned()) };

@@ -32,7 +32,7 @@ use crate::store::{Store, StoreError};
 /// An explicit id is followed up to so far above the bound.
 const REACH_MAX: u64 = 1_000_000_000;
 
-/// What became of an id that a client wrote itself.
+/// The outcome for an id that a client wrote itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Advanced {
@@ -56,7 +56,7 @@ pub struct Stats {
     pub max: u64,
     /// Ids from the bound up to the last.
     pub headroom: u64,
-    /// As measured when ids were last reserved.
+    /// The demand, as measured when ids were last reserved.
     pub demand_per_second: f64,
     /// Explicit ids that lay in other proxies' ranges.
     pub explicit_elsewhere: u64,
@@ -82,7 +82,7 @@ pub struct Sequence {
     notes: Mutex<Notes>,
 }
 
-/// What the refiller remembers from one time to the next.
+/// The notes that the refiller keeps from one time to the next.
 struct Notes {
     demand: Demand,
     /// The store's last error, until it answers again.
@@ -208,7 +208,7 @@ impl Sequence {
         let answered = if let Ok(answered) = timeout(deadline, &mut answer).await {
             answered.ok()
         } else {
-            // What was sent in this moment is still taken.
+            // An answer that was sent in this moment is still taken.
             answer.close();
             answer.try_recv().ok()
         };
@@ -256,7 +256,7 @@ impl Sequence {
         }
     }
 
-    /// The first slot of a range from `from` to `to` that is behind all ids expected in it.
+    /// The first slot above all ids that are expected from `from` up to below `to`; 0: none is.
     fn first_unexpected(&self, from: u64, to: u64) -> u64 {
         let expected = self.expected.lock();
         let highest = expected.iter().filter_map(|ids| ids.iter().find(|&&id| id < to)).max();
@@ -301,7 +301,7 @@ impl Sequence {
         self.dispenser.skip_to(self.slots.at_or_above(id.saturating_add(1)))
     }
 
-    /// Reserves a batch behind `id`, which lies behind all that is reserved here, unless the bound says otherwise.
+    /// Reserves a batch above `id`, which lies above all that is reserved here, unless the bound says otherwise.
     async fn raise_past(&self, id: u64) -> Result<Advanced, StoreError> {
         let mut fence = self.fence.lock().await;
         loop {
@@ -344,7 +344,8 @@ impl Sequence {
         self.raise_floor_from(floor, deadline).await.map(drop)
     }
 
-    /// The same; the bound that the store had before. Ids below it may be reserved by others, who issue them yet.
+    /// Like [`Self::raise_floor`]; gives the bound that the store had before. Ids below that bound may be reserved by others,
+    /// who issue them yet.
     pub async fn raise_floor_from(&self, floor: u64, deadline: Duration) -> Result<u64, TakeError> {
         let bound_min = bound_above(floor);
         self.dispenser.raise_floor(self.slots.at_or_above(bound_min));
@@ -355,7 +356,7 @@ impl Sequence {
                 match fence.raise(|bound| (bound < bound_min).then_some(bound_min)).await? {
                     Raise::Raised { from, to } => {
                         before.get_or_insert(from);
-                        // What lies below the floor is cut off: something is left only of an earlier raise that was in doubt.
+                        // Slots below the floor are cut off: something is left only of an earlier raise that was in doubt.
                         self.install(from, to, self.batch_at(self.slots.at_or_above(to)));
                     }
                     Raise::Declined { bound } => {
@@ -381,13 +382,13 @@ impl Sequence {
         self.fence.lock().await.follow(moves);
     }
 
-    /// Whether a table moved away while this proxy was not there: no more ids can be reserved here.
+    /// True if a table moved away while this proxy was not there: no more ids can be reserved here.
     pub fn is_lost(&self) -> bool {
         self.notes.lock().trouble.as_ref().is_some_and(StoreError::needs_reopening)
     }
 
-    /// What is reserved here and not issued is given up: the store is found to have gone back, and may have given it to
-    /// others.
+    /// Gives up the ids that are reserved here and not issued: the store is found to have gone back, and may have given them
+    /// to others.
     pub fn give_up_reserve(&self) {
         let end = self.bound.load(Ordering::Relaxed);
         self.dispenser.raise_floor(self.slots.at_or_above(end));
@@ -399,8 +400,8 @@ impl Sequence {
         self.refiller.notify_one();
     }
 
-    /// Issues nothing any more, and hands what was reserved last and not issued back to the store, if nobody reserved
-    /// behind it. What the store does not take back now is lost: a gap.
+    /// Issues nothing any more, and hands the ids that were reserved last and not issued back to the store, if nobody
+    /// reserved above them. Ids that the store does not take back now are lost: a gap.
     pub async fn close(&self) {
         self.burn();
         let handing = timeout(STORE_TIMEOUT, async {

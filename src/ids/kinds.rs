@@ -104,7 +104,7 @@ impl Generator {
         }
     }
 
-    /// Of a timestamp generator: the last id that its node has.
+    /// The last id that a timestamp generator's node has. `None`: a sequence.
     pub fn id_max(&self) -> Option<u64> {
         match self {
             Generator::Sequence(_) => None,
@@ -112,7 +112,7 @@ impl Generator {
         }
     }
 
-    /// As which node this proxy makes a timestamp generator's ids.
+    /// The node as which this proxy makes a timestamp generator's ids. `None`: a sequence.
     pub fn node(&self) -> Option<u64> {
         match self {
             Generator::Sequence(_) => None,
@@ -128,7 +128,7 @@ impl Generator {
         }
     }
 
-    /// Whether it can never reserve again, and must be opened again.
+    /// True if it can never reserve again, and must be opened again.
     pub fn is_lost(&self) -> bool {
         match self {
             Generator::Sequence(sequence) => sequence.is_lost(),
@@ -136,7 +136,7 @@ impl Generator {
         }
     }
 
-    /// Whether both are one.
+    /// True if both are one generator.
     pub fn is(&self, other: &Generator) -> bool {
         match (self, other) {
             (Generator::Sequence(a), Generator::Sequence(b)) => Arc::ptr_eq(a, b),
@@ -145,7 +145,7 @@ impl Generator {
         }
     }
 
-    /// What is reserved here and not issued is given up: the store is found to have gone back.
+    /// Gives up the ids that are reserved here and not issued: the store is found to have gone back.
     pub fn give_up_reserve(&self) {
         match self {
             Generator::Sequence(sequence) => sequence.give_up_reserve(),

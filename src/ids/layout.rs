@@ -24,7 +24,7 @@ const PER_SECOND_MIN: u64 = 1_000;
 /// A longer tick tells nobody when an id was made.
 const TICK_MICROS_MAX: u64 = 60_000_000;
 
-/// What a field holds.
+/// The content of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     /// Ticks since the epoch.
@@ -65,7 +65,7 @@ impl Field {
     }
 }
 
-/// What is wrong with a layout, and what to do about it.
+/// A fault of a layout, and what to do about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum LayoutError {
     #[error("there is no timestamp among the fields; add a timestamp, for example of 41 bits")]
@@ -191,7 +191,7 @@ pub struct Parts {
 pub struct Layout {
     timestamp: Span,
     node: Option<Span>,
-    /// Where there is none, each tick holds one id.
+    /// `None`: each tick holds one id.
     sequence: Option<Span>,
     constant: u64,
     epoch: Moment,
@@ -250,7 +250,7 @@ impl Layout {
         Ok(layout)
     }
 
-    /// Whether the part was not there yet; there may be several constants.
+    /// Adds a part. True if it was not there yet; there may be several constants.
     fn add(&mut self, part: Part, span: Span) -> bool {
         match part {
             Part::Timestamp => std::mem::replace(&mut self.timestamp, span) == Span::NONE,
@@ -282,7 +282,7 @@ impl Layout {
         }
     }
 
-    /// Whether ids of this node can be told from others'.
+    /// Checks that ids of this node can be told from others'.
     pub fn check_node(&self, node: u64) -> Result<(), NodeError> {
         match self.node {
             Some(span) if node > span.max() => Err(NodeError::TooNarrow { bits: span.bits }),
@@ -310,7 +310,7 @@ impl Layout {
         }
         let ticks = self.timestamp.of(id);
         let (node, sequence) = (self.node.map(|span| span.of(id)), self.sequence.map(|span| span.of(id)));
-        // What is left of the id when it is made of its parts again is no part of this layout.
+        // If the id's parts make another id, it has bits that are no part of this layout.
         if self.compose(ticks, node.unwrap_or(0), sequence.unwrap_or(0)) != Some(id) {
             return Err(DecodeError::Foreign);
         }
@@ -322,7 +322,7 @@ impl Layout {
         self.node.map_or(0, |node| node.of(id))
     }
 
-    /// Whether ids of different nodes lie apart, whatever their times are: then the highest of all says nothing of the others.
+    /// True if ids of different nodes lie apart, whatever their times are: then the highest of all says nothing of the others.
     pub fn is_by_node(&self) -> bool {
         self.node.is_some_and(|node| node.shift > self.timestamp.shift)
     }
@@ -351,7 +351,7 @@ impl Layout {
         self.timestamp.max()
     }
 
-    /// The tick of a moment; 0 before the epoch. It may lie behind [`Self::last_tick`].
+    /// The tick of a moment; 0 before the epoch. It may be later than [`Self::last_tick`].
     pub fn tick_at(&self, moment: Moment) -> u64 {
         moment.micros().saturating_sub(self.epoch.micros()) / self.tick_micros
     }
@@ -372,14 +372,14 @@ impl Layout {
         NonZeroU64::MIN.saturating_add(1).saturating_pow(lowest.shift)
     }
 
-    /// How the ids of one statement lie.
+    /// The distances between the ids of one statement.
     pub fn spacing(&self) -> Spacing {
         let distance = NonZeroU64::MIN.saturating_add(1).saturating_pow(self.timestamp.shift);
         let ticks = Ticks { ids: self.per_tick(), distance };
         Spacing { step: self.step(), ticks: (!self.is_contiguous()).then_some(ticks) }
     }
 
-    /// Whether the last id of a tick and the first of the next are as far apart as any two neighbours: then all ids of a
+    /// True if the last id of a tick and the first of the next are as far apart as any two neighbours: then all ids of a
     /// node are one ascending run.
     pub fn is_contiguous(&self) -> bool {
         self.sequence.is_none_or(|sequence| sequence.shift + sequence.bits == self.timestamp.shift)

@@ -1,8 +1,8 @@
-//! Who of the fleet makes a timestamp generator's ids as which node: `slots/SCHEMA.NAME/NODE` names its owner, and counts
-//! for as long as that proxy lives (`proxies/ID`).
+//! The nodes as which proxies of the fleet make a timestamp generator's ids: `slots/SCHEMA.NAME/NODE` names a node's
+//! owner, and counts for as long as that proxy lives (`proxies/ID`).
 //!
 //! Uniqueness does not hang on it: two proxies of one node would reserve ticks of one bound in turns, and so never the same.
-//! But each would have to reserve behind the other, and ids would run ahead of the clock without end.
+//! But each would have to reserve after the other's ticks, and ids would run ahead of the clock without end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::ids::layout::Layout;
 use crate::store::record::{change, decode, encode, fresh_token};
 use crate::store::{FORMAT, GeneratorRecord, Key, Outcome, ProxyRecord, Store, StoreError, Versioned};
 
-/// Who of the fleet makes the ids: what stands in their node fields.
+/// The number of a proxy in the node field of its ids, as a rule asks for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Node {
     /// The lowest that is free.
@@ -64,7 +64,7 @@ pub(super) async fn claim(
     Err(StoreError::Contended { record: Key::slots(name), attempts: ATTEMPTS_MAX })
 }
 
-/// Whether the node is ours now. `false`: somebody else wrote its slot, or whether we did is not known.
+/// True if the node is ours now. `false`: somebody else wrote its slot, or whether we did is not known.
 async fn put(
     store: &dyn Store,
     name: &str,
@@ -125,7 +125,7 @@ async fn bound_at(store: &dyn Store, key: &Key) -> Result<u64, StoreError> {
     found.map_or(Ok(0), |found| Ok(decode::<GeneratorRecord>(key, &found.value)?.bound))
 }
 
-/// Whose it is stays as it is. `false`: it was not below the tick.
+/// Raises a node's bound to a tick; the owner stays. `false`: the bound was not below the tick.
 async fn raise_slot(store: &dyn Store, key: &Key, tick: u64) -> Result<bool, StoreError> {
     let raised = |slot: &GeneratorRecord| {
         (slot.bound < tick).then(|| GeneratorRecord { bound: tick, token: fresh_token(), ..slot.clone() })
@@ -141,7 +141,7 @@ pub struct Holder {
     pub api: Option<String>,
 }
 
-/// Whose the nodes of a generator are, of the proxies that live.
+/// The living proxies that hold a generator's nodes, by node.
 pub async fn holders(store: &dyn Store, name: &str) -> Result<BTreeMap<u64, Holder>, StoreError> {
     let slots = slots(store, name).await?;
     let mut proxies = BTreeMap::new();

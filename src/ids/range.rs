@@ -47,7 +47,7 @@ impl IdRange {
         self.count.get()
     }
 
-    /// The `k`-th id, counted from 0; `None` behind the last one.
+    /// The `k`-th id, counted from 0; `None` after the last one.
     pub fn nth(&self, k: u64) -> Option<u64> {
         (k < self.count.get()).then(|| self.first + self.step.get() * k)
     }

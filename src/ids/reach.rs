@@ -1,4 +1,5 @@
-//! How far a bound may be raised without a second word. A bound is not lowered while proxies run, so a typing error ends a generator.
+//! The limit up to which a bound may be raised without a second word. A bound is not lowered while proxies run, so a typing
+//! error ends a generator.
 
 use std::fmt;
 
@@ -7,10 +8,10 @@ const TIMES_MAX: u64 = 1_000;
 /// A generator that has just begun.
 const IN_USE_MIN: u64 = 1_000;
 
-/// What is known of a generator that is to be raised.
+/// The facts that are known of a generator that is to be raised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reach {
-    /// Where it stands; 0: it is not made.
+    /// The generator's bound; 0: it is not made.
     pub bound: u64,
     /// The highest id in its tables, where that is known.
     pub highest: Option<u64>,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rand::Rng;
 use tokio::sync::Notify;
 
-/// What is to be done after a refill.
+/// The next step after a refill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refill {
     /// Nothing until somebody asks.
@@ -18,7 +18,7 @@ pub(super) enum Refill {
     Closed,
 }
 
-/// What reserves in the background.
+/// A generator that reserves in the background.
 pub(super) trait Refilled: Send + Sync + 'static {
     /// Reserves what is needed, once.
     fn refill(&self) -> impl Future<Output = Refill> + Send;

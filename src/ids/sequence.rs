@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::slots::ID_MAX;
 
-/// How many ids a store write reserves.
+/// The number of ids that a store write reserves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Batch {
     /// The demand of 10 minutes: 1,000 to 10,000,000 ids.
@@ -15,7 +15,7 @@ pub enum Batch {
     Fixed(NonZeroU64),
 }
 
-/// Where a sequence that is not yet in the store starts.
+/// The start of a sequence that is not yet in the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Seed {
@@ -60,7 +60,7 @@ impl SequenceSpec {
         self.max.unwrap_or(column_max).min(column_max).min(ID_MAX)
     }
 
-    /// Whether all numbers that this one may issue are such that `other` may, by step and offset.
+    /// True if `other` may issue all numbers that this sequence may issue, by step and offset.
     pub fn is_within(&self, other: &SequenceSpec) -> bool {
         let step = other.step.get();
         self.step.get().is_multiple_of(step) && self.offset % step == other.offset % step

@@ -28,17 +28,17 @@ impl Slots {
         Slots { residue, step, end }
     }
 
-    /// One behind the last slot; at most `ID_MAX + 1`.
+    /// One above the last slot; at most `ID_MAX + 1`.
     pub(super) fn end(&self) -> u64 {
         self.end
     }
 
-    /// The first slot whose id is not below `id`; it may lie behind the end.
+    /// The first slot whose id is not below `id`; it may lie at or above the end.
     pub(super) fn at_or_above(&self, id: u64) -> u64 {
         id.saturating_sub(self.residue).div_ceil(self.step.get())
     }
 
-    /// The lowest bound above all ids of the slots before `slot`, where `slot` is not behind the end.
+    /// The lowest bound above all ids of the slots before `slot`, where `slot` is not above the end.
     pub(super) fn bound_of(&self, slot: u64) -> u64 {
         slot.checked_sub(1).map_or(0, |last| self.id(last) + 1)
     }

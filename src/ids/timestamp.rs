@@ -8,7 +8,7 @@
 //! (`fence`), and no number is handed out twice (`counter`).
 //!
 //! The clock decides where ids are, never whether they are unique: one that goes back is waited for by borrowing, one
-//! that leaps is not followed (`clock`), and one that is wrong at the start is behind the bound or ahead of it.
+//! that leaps is not followed (`clock`), and one that is wrong at the start is below the bound or above it.
 
 pub mod check;
 pub mod clock;
@@ -70,7 +70,7 @@ struct State {
     trouble: Option<StoreError>,
     /// The tick whose start was drawn, and where that was.
     started: (u64, u64),
-    /// As it was published last, the sleep aside.
+    /// The limit that was published last, the sleep aside.
     limit: u64,
     /// Ids of ticks below it are not issued, wherever the clock is.
     floor: u64,
@@ -78,7 +78,7 @@ struct State {
     held: Option<Held>,
 }
 
-/// What a request finds that could not be served at once.
+/// The result for a request that could not be served at once.
 enum Attempt {
     Numbers(u64),
     Wait,
@@ -301,7 +301,7 @@ impl Timestamp {
     }
 
     fn publish(&self, state: &mut State, tick: u64) {
-        // What lies before the start may be somebody else's, wherever the clock is.
+        // Ticks before the start may be somebody else's, wherever the clock is.
         let now = tick.max(state.reserve.start()).max(state.floor);
         if state.started.0 != now {
             let start = match self.spec.layout.random_start() {
@@ -323,7 +323,7 @@ impl Timestamp {
         }
     }
 
-    /// How long a tick is.
+    /// The length of a tick.
     fn tick(&self) -> Duration {
         Duration::from_micros(self.spec.layout.tick_micros().get())
     }
@@ -381,13 +381,13 @@ impl Timestamp {
         self.fence.lock().await.follow(moves);
     }
 
-    /// Whether its node is not its own any more, or a table moved away while this proxy was not there: no more time can be
+    /// True if its node is not its own any more, or a table moved away while this proxy was not there: no more time can be
     /// reserved here.
     pub fn is_lost(&self) -> bool {
         self.state.lock().trouble.as_ref().is_some_and(StoreError::needs_reopening)
     }
 
-    /// What is reserved here and not issued is given up: the store is found to have gone back, and may have given it to
+    /// Gives up the time that is reserved here and not issued: the store is found to have gone back, and may have given it to
     /// others.
     pub fn give_up_reserve(&self) {
         let mut state = self.state.lock();
@@ -395,7 +395,7 @@ impl Timestamp {
         self.look_in(&mut state);
     }
 
-    /// Issues nothing any more. What was reserved and not issued is lost: a later start begins behind it.
+    /// Issues nothing any more. Time that was reserved and not issued is lost: a later start begins after it.
     pub fn burn(&self) {
         self.shut_down();
     }
@@ -419,7 +419,7 @@ impl Timestamp {
         let unused = self.shut_down();
         let handing = timeout(STORE_TIMEOUT, async {
             let mut fence = self.fence.lock().await;
-            // Behind the raise that was under way: what is before its start may be somebody else's.
+            // After the raise that was under way: ticks before its start may be somebody else's.
             let (start, end) = {
                 let state = self.state.lock();
                 (state.reserve.start(), state.reserve.end())

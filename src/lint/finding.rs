@@ -49,7 +49,7 @@ macro_rules! codes {
                 }
             }
 
-            /// As docs/check.md has it.
+            /// The meaning of the code, as in docs/check.md.
             pub fn meaning(self) -> &'static str {
                 match self {
                     $(Code::$name => $meaning,)*
@@ -217,7 +217,7 @@ impl Ord for Finding {
     }
 }
 
-/// Of a file that people write. Its text is "why; remedy", by the house's habit.
+/// Takes over a finding about a file that people write. Its text is "why; remedy", by the house's habit.
 impl From<&toml_file::Finding> for Finding {
     fn from(finding: &toml_file::Finding) -> Self {
         let (why, remedy) = finding.text.split_once("; ").unwrap_or((&finding.text, ""));

@@ -1,4 +1,4 @@
-//! What is known of the store that the rules' bounds are in.
+//! The known facts about the store that keeps the rules' bounds.
 
 use std::collections::BTreeMap;
 
@@ -15,20 +15,20 @@ pub enum StoreKind {
     Mysql,
 }
 
-/// What is known of the store.
+/// The known facts about the store.
 #[derive(Debug, Clone)]
 pub struct StoreFacts {
     pub kind: StoreKind,
     /// By `schema.name`; an error: why they could not be read. A store that is not there yet has none.
     pub generators: Result<BTreeMap<String, GeneratorRecord>, String>,
-    /// Of kind "mysql": the server that its table is on, where that could be asked.
+    /// For kind "mysql": the server that the store's table is on, if it could be asked.
     pub server: Option<ServerFacts>,
     /// The rights that the account of a store in a table lacks.
     pub denied: Option<Denied>,
     pub suspect: Option<SuspectRecord>,
-    /// Those of the store by name, without those that were dropped; an error: why the record cannot be read.
+    /// The users of the store by name, without users that were dropped; an error: why the record cannot be read.
     pub users: Vec<(String, Result<User, StoreError>)>,
-    /// What names it, where a proxy has asked for that.
+    /// The id of the store; `None`: no proxy has asked for one.
     pub identity: Option<String>,
 }
 
@@ -40,7 +40,7 @@ pub struct Denied {
 }
 
 impl StoreFacts {
-    /// Of all records of a store.
+    /// The facts from all records of a store.
     pub fn of(kind: StoreKind, records: &[(Key, Versioned<Json>)]) -> Self {
         let mut facts = StoreFacts::unread(kind, String::new());
         let (mut generators, mut damaged) = (BTreeMap::new(), None);
@@ -80,7 +80,7 @@ impl StoreFacts {
         }
     }
 
-    /// As one was read, or was not.
+    /// The facts from the records; if these could not be read, facts that say why.
     pub fn read(kind: StoreKind, records: Result<Vec<(Key, Versioned<Json>)>, StoreError>) -> Self {
         match records {
             Ok(records) => StoreFacts::of(kind, &records),

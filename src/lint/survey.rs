@@ -108,7 +108,7 @@ impl Live<'_> {
         }
     }
 
-    /// Whether a proxy raises its generator above ids of others that it finds in the table.
+    /// True if a proxy raises the table's generator above ids of other writers that it finds in the table.
     pub(super) fn follows_table(&self) -> bool {
         let of_tables =
             matches!(&self.spec.kind, GeneratorKind::Sequence(sequence) if sequence.seed == Seed::Tables);
@@ -131,12 +131,12 @@ impl Live<'_> {
         format!("{}.{}", quoted(&self.table.schema), quoted(&self.table.name))
     }
 
-    /// How the column becomes BIGINT, with all that foreign keys tie to it.
+    /// The remedy that makes the column BIGINT. An integer column is widened with all columns that foreign keys tie to it.
     pub(super) fn widen(&self, column: &ColumnFacts) -> String {
         if column.shape.highest().is_some() { self.step("widen") } else { self.modify(column, "BIGINT") }
     }
 
-    /// What prints the statements of a step, which knows all of a column's definition.
+    /// The command that prints the statements of a step. The command knows all of a column's definition.
     pub(super) fn step(&self, step: &str) -> String {
         let (schema, table) = (&self.table.schema, &self.table.name);
         format!("rowstamp migrate sql --step {step} --table '{schema}.{table}' prints the statements")

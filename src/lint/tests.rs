@@ -145,7 +145,7 @@ impl Case {
         of_code.pop().cloned()
     }
 
-    /// As [`Case::check`], and the finding says this.
+    /// Like [`Case::check`], and the finding contains `expect`.
     #[track_caller]
     pub(super) fn says(&self, code: Code, severity: Severity, expect: &str) {
         let found = self.check(code, Some(severity)).unwrap();

@@ -18,7 +18,7 @@ pub enum Databases {
 }
 
 impl Databases {
-    /// As the rules have them.
+    /// The names or patterns as the rules have them.
     pub fn names(&self) -> &[String] {
         match self {
             Databases::One(name) | Databases::Like(name) => std::slice::from_ref(name),
@@ -74,7 +74,7 @@ pub fn groups<'a>(tables: &'a [Surveyed], on_server: &[String], rules: &RuleSet)
     groups
 }
 
-/// What a name has before its number: `shop_` of `shop_07`.
+/// The part of a name before its number: `shop_` of `shop_07`. `None`: the name has no number, or nothing before it.
 pub(super) fn without_number(name: &str) -> Option<&str> {
     let base = name.trim_end_matches(|c: char| c.is_ascii_digit());
     (base.len() < name.len() && !base.is_empty()).then_some(base)
@@ -118,7 +118,7 @@ fn shards<'a>(
     Some(Group { databases, generators_of: schema_of_generators(base, on_server)?, tables, all })
 }
 
-/// Whether at least half of a database's tables are in another one too, those of a family as one.
+/// True if at least half of a database's tables are in another database too. The tables of a family count as one.
 fn are_alike(schema: &str, all: &[&Surveyed]) -> bool {
     let kind = |table: &Surveyed| {
         (without_number(&table.table).unwrap_or(&table.table).to_owned(), table.column.to_lowercase())

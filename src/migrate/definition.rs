@@ -1,13 +1,13 @@
 //! A column's definition as SHOW CREATE TABLE prints it, changed and nothing else lost: comments, defaults, INVISIBLE.
 
-/// Behind the column's name in CREATE TABLE: `bigint(20) NOT NULL AUTO_INCREMENT COMMENT 'x'`.
+/// The text after the column's name in CREATE TABLE: `bigint(20) NOT NULL AUTO_INCREMENT COMMENT 'x'`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Definition(String);
 
 const WORD: &str = "AUTO_INCREMENT";
 
 impl Definition {
-    /// Of `column`, out of what SHOW CREATE TABLE prints in the usual sql_mode: a line for each column.
+    /// The definition of `column` in the text that SHOW CREATE TABLE prints in the usual sql_mode: a line for each column.
     pub fn of(create_table: &str, column: &str) -> Option<Definition> {
         let name = crate::sql::name::quoted(column);
         let lines = create_table.lines().skip(1).map(str::trim_start);
@@ -54,7 +54,7 @@ impl Definition {
     }
 }
 
-/// Where a word of its own stands, outside of strings.
+/// The place of a whole word in the text, outside of strings.
 fn place_of(text: &str, word: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let is_part = |at: usize| bytes.get(at).is_some_and(|b| b.is_ascii_alphanumeric() || *b == b'_');

@@ -38,7 +38,7 @@ struct Source {
 }
 
 impl Merge {
-    /// Of so many sources, whose ids above `after` count.
+    /// A merge of this number of sources. Only ids above `after` count.
     pub fn new(sources: usize, after: u64) -> Merge {
         let source = || Source { last: after, ..Source::default() };
         Merge { sources: (0..sources).map(|_| source()).collect(), found: Doubles::default() }

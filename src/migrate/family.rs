@@ -25,7 +25,7 @@ pub struct Member {
     pub definition: Definition,
 }
 
-/// Whether the column is an integer that has a wider one.
+/// True if the column has an integer type that is narrower than BIGINT.
 pub fn is_narrow(column: &ColumnShape) -> bool {
     column.data_type != "bigint" && column.highest().is_some()
 }

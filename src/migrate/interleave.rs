@@ -1,6 +1,6 @@
-//! How the server's counter and a generator share the numbers while both kinds of writers live: the counter has the odd ones.
+//! The server's counter and a generator share the numbers while both kinds of writers live: the counter has the odd ones.
 //!
-//! Where k servers take writes (a ring, or Galera), the n-th of them counts by k from n, and by 2k from 2n - 1 meanwhile: its
+//! If k servers take writes (a ring, or Galera), the n-th of them counts by k from n, and by 2k from 2n - 1 meanwhile: its
 //! ids are odd, and no two servers share one. The generator has the even ones: step = 2, offset = 0.
 //!
 //! Source: MySQL manual, "Replication Source Options and Variables", auto_increment_increment and auto_increment_offset.
@@ -16,7 +16,7 @@ pub struct Increments {
     pub offset: u64,
 }
 
-/// How a server counts.
+/// The way in which a server counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counting {
     pub flavour: Flavour,
@@ -31,7 +31,7 @@ pub enum Flavour {
     MySql,
 }
 
-/// What [`Counting::of`] must know.
+/// The variables that [`Counting::of`] must know.
 pub const VARIABLES: [&str; 5] = [
     "version",
     "auto_increment_increment",
@@ -41,7 +41,7 @@ pub const VARIABLES: [&str; 5] = [
 ];
 
 impl Counting {
-    /// Of the server's global variables.
+    /// Takes the facts from the server's global variables.
     pub fn of(globals: &BTreeMap<String, String>) -> Counting {
         let word = |name: &str| globals.get(name).map_or("", String::as_str);
         let number = |name: &str| word(name).parse().unwrap_or(1).max(1);
@@ -59,7 +59,7 @@ impl Counting {
 }
 
 impl Increments {
-    /// Whether all ids that the counter hands out are odd. An offset above the increment is ignored by the servers.
+    /// True if all ids that the counter hands out are odd. The servers ignore an offset above the increment.
     pub fn are_odd(self) -> bool {
         self.increment.is_multiple_of(2) && !self.offset.is_multiple_of(2) && self.offset <= self.increment
     }
@@ -74,25 +74,25 @@ pub struct Seat {
 }
 
 impl Seat {
-    /// How it counts while both kinds of writers live.
+    /// The server's increments while both kinds of writers live.
     pub fn odd(self) -> Increments {
         let (increment, offset) = (self.of.saturating_mul(2), self.nth.saturating_mul(2).saturating_sub(1));
         Increments { increment, offset }
     }
 
-    /// And at other times.
+    /// The server's increments at other times.
     pub fn whole(self) -> Increments {
         Increments { increment: self.of, offset: self.nth }
     }
 
-    /// Whether a server that counts so can be this one.
+    /// True if a server with these increments can have this seat.
     pub fn is_of(self, found: Increments) -> bool {
         // With an increment of 1 the servers ignore the offset.
         found == self.odd() || found == self.whole() || (self.of == 1 && found.increment == 1)
     }
 }
 
-/// Whether all that the generator issues is even.
+/// True if all ids that the generator issues are even.
 pub fn is_even(spec: &SequenceSpec) -> bool {
     spec.step.get().is_multiple_of(2) && spec.offset.is_multiple_of(2)
 }

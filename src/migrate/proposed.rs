@@ -95,7 +95,7 @@ mod tests {
     use crate::table_name::NameCase;
     use std::path::{Path, PathBuf};
 
-    /// As the file that is written is read.
+    /// The proposed rules are the same as those of the written file when it is read.
     #[test]
     fn what_is_judged_is_what_is_written() {
         let added = [Addition {

@@ -15,11 +15,11 @@ use crate::rules::{RuleSet, pattern};
 pub struct Addition {
     /// Or a pattern of shards.
     pub table: String,
-    /// How many there are of it.
+    /// The number of tables that the rule is for.
     pub tables: usize,
     pub column: String,
     pub generator: String,
-    /// Whether the generator is new too.
+    /// True if the generator is new too.
     pub makes_generator: bool,
 }
 
@@ -48,7 +48,7 @@ pub fn file_name(schema: &str) -> String {
     format!("{}.toml", schema.chars().map(plain).collect::<String>())
 }
 
-/// What a file is to have.
+/// The contents that a rules file is to have.
 #[derive(Debug, Clone)]
 pub struct Part<'a> {
     pub databases: &'a Databases,
@@ -107,7 +107,8 @@ pub fn additions(group: &Group<'_>, rules: &RuleSet) -> Vec<Addition> {
     found
 }
 
-/// What a shard's name has before its number: `orders_` of `orders_07`. `None`: it has none, or no other table is of its family.
+/// The part of a shard's name before its number: `orders_` of `orders_07`. `None`: the name has no number, or no other table
+/// is of its family.
 fn family_of<'a>(table: &'a Surveyed, all: &[&Surveyed]) -> Option<&'a str> {
     let base = without_number(&table.table)?;
     let is_of_it = |other: &&&Surveyed| {
@@ -117,7 +118,8 @@ fn family_of<'a>(table: &'a Surveyed, all: &[&Surveyed]) -> Option<&'a str> {
     (all.iter().filter(is_of_it).count() > 1).then_some(base)
 }
 
-/// Whether the digits alone may be told by wildcards: no other table has as many characters after the same beginning.
+/// True if wildcards in place of the digits match the family alone: no other table has as many characters after the same
+/// beginning.
 fn is_exact(base: &str, table: &Surveyed, all: &[&Surveyed]) -> bool {
     let digits = table.table.len() - base.len();
     all.iter()
@@ -144,7 +146,7 @@ fn is_taken(rules: &RuleSet, schema: &str, name: &str) -> bool {
     rules.rules().any(|rule| rule.generator.schema == schema && rule.generator.name == name)
 }
 
-/// Of letters, digits, `_` and `-`, as the rules demand.
+/// A name of letters, digits, `_` and `-`, as the rules demand.
 fn generator_name(table: &str) -> String {
     let plain = |c: char| if c.is_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
     // Room for a number after it.

@@ -29,7 +29,7 @@ pub struct Subject {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
     pub name: &'static str,
-    /// What it does, and what to know before.
+    /// Lines that say what the step does, and what to know before it.
     pub about: Vec<String>,
     pub sql: Vec<Sql>,
     pub about_back: Vec<String>,
@@ -44,7 +44,7 @@ pub enum Sql {
     Body(String),
 }
 
-/// How steps are printed.
+/// The form in which steps are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Print {
     /// To be read: all statements are comments, for no client may run all steps at once.
@@ -79,7 +79,7 @@ pub fn interleave(counting: &Counting, seat: Seat) -> Step {
         sql.push(Sql::Plain("SET GLOBAL wsrep_auto_increment_control = OFF".to_owned()));
     }
     sql.extend(set(counting.flavour, odd));
-    // Who was being let in meanwhile may have begun with the old value, and has its number by then.
+    // A client that was logging in meanwhile may have begun with the old value. It has its number when the sleep ends.
     sql.push(Sql::Plain("DO SLEEP(1)".to_owned()));
     sql.push(Sql::Plain("SELECT MAX(id) AS sessions_up_to FROM information_schema.processlist".to_owned()));
     Step {
@@ -104,7 +104,7 @@ fn set(flavour: Flavour, to: Increments) -> impl Iterator<Item = Sql> {
     both.into_iter().map(move |(name, value)| Sql::Plain(format!("SET {scope} {name} = {value}")))
 }
 
-/// As a client reads it: statements end with `;`, bodies with another delimiter.
+/// The text of the steps as a client reads it: statements end with `;`, bodies with another delimiter.
 pub fn render(steps: &[Step], print: Print) -> String {
     let mut text = String::new();
     let backwards = print == Print::Back;
@@ -192,7 +192,7 @@ mod tests {
             &["SET GLOBAL auto_increment_increment = 2", "SET GLOBAL auto_increment_offset = 1"],
             &["SET GLOBAL auto_increment_increment = 1", "SET GLOBAL auto_increment_offset = 1"],
         );
-        // Behind the step the same command prints the way back to what was before.
+        // After the step the same command prints the way back to the state before it.
         check(
             counting(Flavour::MySql, 2, 1, false),
             Seat { nth: 1, of: 1 },

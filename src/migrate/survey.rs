@@ -16,11 +16,11 @@ pub struct Surveyed {
     pub table: String,
     pub column: String,
     pub column_type: String,
-    /// As the engine estimates them.
+    /// The number of rows, as the engine estimates it.
     pub rows_approximate: u64,
     /// `null`: the table could not be read.
     pub max_id: Option<u64>,
-    /// What the server would hand out next.
+    /// The id that the server would hand out next.
     pub counter: u64,
     /// Ids that the column still holds; `null`: its type is no integer.
     pub left: Option<u64>,
@@ -122,7 +122,7 @@ impl Surveyed {
         format!("{}.{}", self.schema, self.table)
     }
 
-    /// Whether a rule can be proposed.
+    /// True if a rule can be proposed for the table.
     pub fn is_free(&self) -> bool {
         self.rule == Ruled::None && !self.findings.iter().any(|note| note.severity == Severity::Error)
     }
@@ -174,7 +174,7 @@ impl Surveyed {
     }
 }
 
-/// What concerns a server and not one of its tables.
+/// Notes that concern the server, not one of its tables.
 pub fn server_notes(counting: &Counting, wanted: &Wanted) -> Vec<Note> {
     let mut notes = Vec::new();
     let is_even = matches!(wanted, Wanted::Sequence { is_even: true });

@@ -1,4 +1,4 @@
-//! What the facts of a step prove, what they show to be wrong, and what they leave open.
+//! The verdict on a step: what its facts prove, what they show to be wrong, and what they leave open.
 
 mod decoded;
 
@@ -81,7 +81,7 @@ pub enum Ids {
     Sequence {
         spec: SequenceSpec,
         tally: Tally,
-        /// What stands in the store, read after the ids; `None`: it cannot be read.
+        /// The generator's bound in the store, read after the ids; `None`: it cannot be read.
         bound: Option<u64>,
     },
     Timestamp(Decoded),
@@ -90,14 +90,14 @@ pub enum Ids {
 }
 
 impl TableFacts {
-    /// Whether the counter goes on below the ids that were looked at.
+    /// True if the counter continues below the ids that were looked at.
     fn is_counter_below(&self) -> bool {
         self.counter.zip(self.since).is_some_and(|(next, since)| next <= since)
     }
 }
 
-/// Of the sessions, those that began with the old increments: neither the server's own threads nor `control`'s, which inserts
-/// nothing.
+/// The sessions that began with the old increments. The server's own threads are left out, and so are those of `control`,
+/// which inserts nothing.
 pub fn old_sessions(all: Vec<Session>, up_to: u64, control: &str) -> Vec<Session> {
     let is_client = |session: &Session| {
         !["system user", "event_scheduler", control].contains(&session.user.as_str())
@@ -354,19 +354,19 @@ pub fn absent(about: &str, is_elsewhere: bool) -> Line {
     Line { about: about.to_owned(), outcome, text: format!("{why}; {more}") }
 }
 
-/// Of the one table of a rule.
+/// The line for a rule with one table, whose column has a unique key.
 pub fn is_unique(about: &str) -> Line {
     let text = "no id is double: the column has a unique key".to_owned();
     Line { about: about.to_owned(), outcome: Outcome::Proved, text }
 }
 
-/// Of columns that hold no integers.
+/// The line for columns that hold no integers.
 pub fn not_compared(about: &str) -> Line {
     let text = "an id may be double: verify does not compare ids that are no integers".to_owned();
     Line { about: about.to_owned(), outcome: Outcome::Open, text }
 }
 
-/// Of all tables of a rule. `sources` names them.
+/// The line for all tables of a rule. `sources` names them.
 pub fn doubles(about: &str, found: &Doubles, sources: &[String]) -> Line {
     if found.ids == 0 {
         let (ids, tables) = (counted(found.compared, "id"), counted(sources.len() as u64, "table"));

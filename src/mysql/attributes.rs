@@ -3,10 +3,10 @@
 
 use super::reader::{Malformed, Reader};
 
-/// What stands between the command byte and the text of a query without attributes: none of them, one set.
+/// The bytes between the command byte and the text of a query without attributes: no attribute, one set.
 pub const NONE: [u8; 2] = [0, 1];
 
-/// Where the text of a COM_QUERY begins in its payload. `negotiated`: CLIENT_QUERY_ATTRIBUTES.
+/// The offset of a COM_QUERY's text in its payload. `negotiated`: CLIENT_QUERY_ATTRIBUTES.
 ///
 /// The server reads some malformed prefixes all the same, as a value that is longer than the packet; these are errors here, for
 /// a text that begins elsewhere than we think would be another statement.

@@ -1,5 +1,5 @@
-//! The authentication exchange behind a handshake response or a COM_CHANGE_USER: relayed as it is, but for the two
-//! plugins whose form depends on the transport, where client and server do not have the same one.
+//! The authentication exchange after a handshake response or a COM_CHANGE_USER: relayed as it is, except for the two
+//! plugins whose form depends on the transport, if client and server do not have the same one.
 //! Sources: MySQL manual, "Authentication Phase", "Caching_sha2_password information", "SHA-256 Pluggable
 //! Authentication".
 //!
@@ -37,7 +37,7 @@ const CACHING_SHA2_KEY_REQUEST: &[u8] = &[2];
 const SHA256_KEY_REQUEST: &[u8] = &[1];
 const RSA_BITS: usize = 2048;
 
-/// What one side of the proxy is connected by.
+/// The transport of one side of the proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
     Tcp,
@@ -45,12 +45,13 @@ pub enum Transport {
     Tls,
 }
 
-/// What the two sides are connected by.
+/// The transports of the two sides of the proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sides {
     pub client: Transport,
     pub server: Transport,
-    /// Whether a clear password that the client's side keeps from eavesdroppers may go on over one that does not.
+    /// True if a clear password may be sent on over a transport that eavesdroppers can read, although the client's
+    /// side keeps it from them.
     pub clear_passwords: bool,
 }
 
@@ -80,7 +81,7 @@ impl Plugin {
         }
     }
 
-    /// Whether both ends take a clear password over this transport. `sha256_password` trusts TLS alone.
+    /// True if both ends take a clear password over this transport. `sha256_password` trusts TLS alone.
     fn trusts(self, transport: Transport) -> bool {
         match self {
             Plugin::CachingSha2 => transport != Transport::Tcp,
@@ -131,7 +132,7 @@ pub enum KeyError {
     Bits(usize),
 }
 
-/// What to do next. Payloads, to be numbered by each side's own count.
+/// The next step for the caller, which numbers the payloads by each side's own count.
 #[must_use]
 pub enum Step {
     ToClient(Vec<u8>),
@@ -164,7 +165,7 @@ pub struct AuthRelay {
     sides: Sides,
     plugin: Plugin,
     nonce: Vec<u8>,
-    /// Whether the server may ask for a second factor. Where it may not, a packet that looks so is a plugin's own, as
+    /// True if the server may ask for a second factor. If it may not, a packet that looks so is a plugin's own, as
     /// the prompts of MariaDB's `dialog` are.
     multi_factor: bool,
     state: State,
@@ -250,7 +251,8 @@ impl AuthRelay {
         match (self.plugin.trusts(self.sides.client), server_trusts) {
             _ if no_password => return None,
             (true, false) => {}
-            // What a plain client sends is encrypted already, with a key it has on disk. A plain server has it too.
+            // A plain client has encrypted its password already, with a key that it has on disk. A plain server has
+            // that key too.
             (false, true) => return Some(Step::Pinned(payload.to_vec())),
             (true, true) | (false, false) => return None,
         }

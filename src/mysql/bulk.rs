@@ -9,14 +9,14 @@ const HEAD_BYTES: usize = 7;
 /// SEND_TYPES_TO_SERVER, the one flag that is followed: the other asks for a result set in place of the OK packet.
 const SEND_TYPES: u16 = 0x80;
 
-/// What stands in front of each value.
+/// The indicator in front of each value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Indicator {
     Value,
     Null,
     /// The column's default.
     Default,
-    /// The same in an INSERT; an UPDATE leaves the column alone.
+    /// The column's default in an INSERT. An UPDATE leaves the column alone.
     Ignore,
 }
 
@@ -24,7 +24,7 @@ pub enum Indicator {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cell<'a> {
     pub indicator: Indicator,
-    /// As it travels, its length included where it has one; empty where there is none.
+    /// The value as it travels, its length included where it has one. Empty if there is no value.
     value: &'a [u8],
 }
 
@@ -96,7 +96,7 @@ impl<'a> Bulk<'a> {
         out
     }
 
-    /// The same, of the statement of that id.
+    /// The execution as it came, with its types, for the statement of that id.
     pub fn whole_of(&self, id: u32) -> Vec<u8> {
         let mut out = self.whole();
         if let Some(place) = out.get_mut(1..5) {

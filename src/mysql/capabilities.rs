@@ -1,4 +1,4 @@
-//! What the two ends of a connection say they can do, and which of it is relayed.
+//! The capabilities that the two ends of a connection announce, and those of them that are relayed.
 //! Sources: MySQL manual, "Capabilities Flags"; MariaDB Knowledge Base, "Connection", "Capabilities".
 
 use std::fmt;
@@ -52,9 +52,9 @@ impl Capabilities {
     pub const MARIADB_CACHE_METADATA: Self = Self(1 << 36);
     pub const MARIADB_BULK_UNIT_RESULTS: Self = Self(1 << 37);
 
-    /// What is relayed. A bit that is not here may change the form of what follows, so it is cleared on both sides:
-    /// MariaDB's results of single rows of a bulk execution are not followed, and what is unknown cannot be. `SSL`, `COMPRESS` and
-    /// `ZSTD` are each side's own matter.
+    /// The capabilities that are relayed. A bit that is not here may change the form of the packets that follow, so
+    /// it is cleared on both sides: MariaDB's results of single rows of a bulk execution are not followed, and an
+    /// unknown form cannot be. `SSL`, `COMPRESS` and `ZSTD` are each side's own matter.
     pub const RELAYED: Self =
         Self(((1 << 37) - 1) & !(Self::SSL.0 | Self::COMPRESS.0 | Self::ZSTD.0 | Self::MARIADB_COM_MULTI.0));
 
@@ -75,7 +75,7 @@ impl Capabilities {
         u32::from_le_bytes([a, b, c, d])
     }
 
-    /// Whether all bits of `other` are set.
+    /// True if all bits of `other` are set.
     pub fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }

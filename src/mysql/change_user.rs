@@ -1,4 +1,4 @@
-//! COM_CHANGE_USER: another login inside a session. The exchange behind it is [`super::auth`]'s.
+//! COM_CHANGE_USER: another login inside a session. The exchange after it is [`super::auth`]'s.
 //! Source: MySQL manual, "COM_CHANGE_USER".
 
 use std::ops::Range;
@@ -55,7 +55,7 @@ impl ChangeUser {
         self.payload.get(self.auth_response.clone()).unwrap_or_default()
     }
 
-    /// The same bytes but for the auth response, where it had to be translated.
+    /// The command's payload with this auth response in place of the client's, for one that had to be translated.
     pub fn patched(&self, auth_response: &[u8]) -> Result<Zeroizing<Vec<u8>>, Malformed> {
         let n = u8::try_from(auth_response.len());
         let n = n.map_err(|_| Malformed::Bad("auth response: too long for COM_CHANGE_USER"))?;

@@ -40,7 +40,7 @@ pub enum Reply {
     Single,
     /// OK, ERR, a LOCAL INFILE request or result sets, several of them in a row.
     Query,
-    /// The same, or definitions alone: the rows wait in a cursor that was asked for.
+    /// The replies of `Query`, or definitions alone: the rows wait in a cursor that was asked for.
     QueryOrCursor,
     /// COM_STMT_PREPARE's OK with definitions, or ERR.
     Prepare,
@@ -83,7 +83,7 @@ impl Command {
         })
     }
 
-    /// Whether the payload begins with a statement's id.
+    /// True if the payload begins with a statement's id.
     pub fn names_statement(self) -> bool {
         use Command as C;
         matches!(
@@ -97,7 +97,7 @@ impl Command {
         )
     }
 
-    /// Whether anything comes back, be it an exchange of its own.
+    /// True if the server answers the command. An exchange of its own counts as an answer.
     pub fn is_answered(self) -> bool {
         !matches!(self, Command::Quit | Command::StmtSendLongData | Command::StmtClose)
     }

@@ -17,9 +17,9 @@ use super::capabilities::Capabilities;
 pub const HEADER_BYTES: usize = 7;
 /// The longest body, and the longest text that one unpacks to.
 pub const BODY_BYTES_MAX: usize = 0xFF_FFFF;
-/// What is shorter is stored: servers and clients do so too (MIN_COMPRESS_LENGTH).
+/// A shorter text is stored as it is: servers and clients do so too (MIN_COMPRESS_LENGTH).
 const PACKED_BYTES_MIN: usize = 50;
-/// As servers have it where nobody says.
+/// The level that servers use if nobody names one.
 const ZLIB_LEVEL: u32 = 6;
 /// MySQL's default_zstd_compression_level.
 pub const ZSTD_LEVEL: u8 = 3;
@@ -27,22 +27,22 @@ pub const ZSTD_LEVEL: u8 = 3;
 pub const ZSTD_LEVELS: std::ops::RangeInclusive<u8> = 1..=22;
 /// A frame of zstd that needs a larger window is refused: nothing that is to be unpacked here is longer than 2^24.
 const ZSTD_WINDOW_LOG_MAX: u32 = 24;
-/// What is longer is packed at MySQL's default level at most: a higher one takes hundreds of megabytes for it.
+/// A longer text is packed at MySQL's default level at most: a higher one takes hundreds of megabytes for it.
 const HIGH_LEVEL_BYTES_MAX: usize = 256 * 1024;
 /// Unpacking states that a thread keeps.
 const SPARE_MAX: usize = 8;
 
-/// What the bodies of one connection are packed by.
+/// The algorithm that packs the bodies of one connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Algorithm {
     Zlib,
     Zstd,
 }
 
-/// How the bodies of one direction are written.
+/// The way in which the bodies of one direction are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Packing {
-    /// As they are.
+    /// The bodies are stored as they are.
     Stored,
     Zlib,
     Zstd {
@@ -50,7 +50,7 @@ pub enum Packing {
     },
 }
 
-/// What a connection has agreed on.
+/// The compression that a connection has agreed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Agreed {
     pub reads: Algorithm,
@@ -62,7 +62,7 @@ pub struct Agreed {
 #[error("Invalid zstd compression level for algorithm 'zstd'")]
 pub struct BadLevel;
 
-/// What the peer's frames are that cannot be read.
+/// The reason why a peer's frames cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
     #[error("a compressed packet has a body that is not valid {0:?} data")]
@@ -73,10 +73,11 @@ pub enum FrameError {
     TooLong,
 }
 
-/// What a server speaks with a client that asks for `asked`, of which `offered` were offered; `None`: no frames. With both
-/// algorithms it is zlib, as with MySQL. A client that asks for what was not offered gets frames in which all is stored, and
-/// may pack its own: MySQL 9 under protocol_compression_algorithms = uncompressed answers so too (measured), and a client that
-/// asks takes it for agreed. `knows_zstd`: the bit of zstd has that meaning to the server that the client believes in.
+/// The compression between a server that offers `offered` and a client that asks for `asked`. `None`: no frames. With
+/// both algorithms it is zlib, as with MySQL. A client that asks for an algorithm that was not offered gets frames in
+/// which all is stored, and may pack its own: MySQL 9 under protocol_compression_algorithms = uncompressed answers so
+/// too (measured), and a client that asks takes it for agreed. `knows_zstd`: the bit of zstd has that meaning to the
+/// server that the client believes in.
 pub fn agreed_with_client(
     asked: Capabilities,
     offered: Capabilities,
@@ -100,7 +101,8 @@ pub fn agreed_with_client(
     Ok(Some(Agreed { reads, writes: Packing::Stored }))
 }
 
-/// What a client asks a server for that offers `offered`, of what is `wanted`. Of two it is zstd, which costs less.
+/// The compression that a client uses with a server that offers `offered`, out of `wanted`. If both algorithms are
+/// possible it is zstd, which costs less.
 pub fn agreed_with_server(wanted: Capabilities, offered: Capabilities, level: u8) -> Option<Agreed> {
     let both = wanted & offered;
     if both.contains(Capabilities::ZSTD) {
@@ -190,7 +192,7 @@ enum Unpacking {
     Zstd(Decoder<'static>),
 }
 
-/// How far a step came.
+/// The result of one step of unpacking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Moved {
     taken: usize,
@@ -257,7 +259,7 @@ impl Unpacking {
     }
 }
 
-/// Where the reading of frames stands.
+/// The state of the reading of frames.
 enum State {
     /// So many bytes of a header are there.
     Header(usize),
@@ -272,7 +274,7 @@ enum State {
     },
 }
 
-/// How many bytes of the input were taken, and how many of the output were given.
+/// The number of bytes that were taken from the input, and of those that were given into the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Unpacked {
     pub taken: usize,
@@ -298,12 +300,12 @@ impl Unpacker {
         self.frame_nr
     }
 
-    /// Whether there may be something to give without further input.
+    /// True if there may be something to give without further input.
     pub fn may_give(&self) -> bool {
         matches!(self.state, State::Packed { body_left: 0, .. })
     }
 
-    /// Whether nothing of a frame is here.
+    /// True if no byte of a frame is here.
     pub fn is_between_frames(&self) -> bool {
         matches!(self.state, State::Header(0))
     }

@@ -3,7 +3,7 @@
 
 use super::compressed::BadLevel;
 
-/// What the texts of errors begin with that no server has.
+/// The beginning of an error text that is Rowstamp's own, as no server has it.
 pub const PREFIX: &str = "rowstamp: ";
 
 /// Why the proxy itself answers with an error. The text is what the client reads, so it names the remedy and no secret.
@@ -23,7 +23,7 @@ pub enum Refusal {
     PacketsOutOfOrder,
     #[error("Couldn't uncompress communication packet")]
     Unpack,
-    /// Of a client's zstd, as MySQL says it.
+    /// The level of a client's zstd is bad. The text is MySQL's.
     #[error("{0}")]
     ZstdLevel(BadLevel),
     #[error("Got a packet bigger than {bytes_max} bytes")]
@@ -31,18 +31,18 @@ pub enum Refusal {
     /// "why; what to write instead".
     #[error("{PREFIX}{0}")]
     Statement(String),
-    /// As MySQL says it of a COM_QUERY whose attributes it cannot read.
+    /// The attributes of a COM_QUERY cannot be read. The text is MySQL's.
     #[error("Malformed communication packet.")]
     MalformedPacket,
     /// A bulk execution, as MariaDB says it.
     #[error("This command is not supported in the prepared statement protocol yet")]
     UnsupportedPrepared,
-    /// Of a bulk execution, as MariaDB says it.
+    /// A bulk execution has wrong arguments. The text is MariaDB's.
     #[error("Incorrect arguments to mysqld_stmt_bulk_execute")]
     WrongArguments,
     #[error("Unknown prepared statement handler ({0}) given to EXECUTE")]
     UnknownStatement(u32),
-    /// As servers say it where a right to a table is missing.
+    /// A right to a table is missing. The text is like that of servers.
     #[error("{PREFIX}command denied: {0}")]
     NoRight(String),
     /// Nothing of the statement was sent.
@@ -136,7 +136,8 @@ impl Refusal {
         err_payload(code, sql_state, &self.to_string())
     }
 
-    /// The same in place of a greeting: clients look for no SQL state there, and both servers leave it out.
+    /// The ERR packet's payload in place of a greeting. It has no SQL state: clients look for none there, and both
+    /// servers leave it out.
     pub fn payload_before_greeting(&self) -> Vec<u8> {
         let mut payload = self.payload();
         // `#` and five characters, after the header and the code.
@@ -169,7 +170,7 @@ pub fn parse_err(payload: &[u8]) -> Option<(u16, String)> {
     Some((u16::from_le_bytes([*low, *high]), String::from_utf8_lossy(text).into_owned()))
 }
 
-/// Whether an error of this number is the server's to everything but the change: `ER_MUST_CHANGE_PASSWORD`,
+/// True if a server answers with this error to everything but the change of the password: `ER_MUST_CHANGE_PASSWORD`,
 /// `ER_MUST_CHANGE_PASSWORD_LOGIN`.
 pub fn is_password_expired(code: u16) -> bool {
     matches!(code, 1820 | 1862)

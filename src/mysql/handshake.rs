@@ -13,7 +13,7 @@ use super::reader::{Malformed, Reader, put_lenenc_bytes};
 
 /// Length of an SSLRequest, and of the part of a handshake response that it repeats.
 pub const SSL_REQUEST_BYTES: usize = 32;
-/// Where MariaDB's extended bits are in what a client sends.
+/// The offset of MariaDB's extended bits in a client's first packet.
 const EXTENDED_AT: usize = 28;
 /// Nonces are this long on the wire, but for a NUL after them.
 const NONCE_BYTES: usize = 20;
@@ -50,11 +50,11 @@ fn leading_number(text: &[u8]) -> u16 {
 pub struct Greeting {
     pub version: ServerVersion,
     pub connection_id: u32,
-    /// What the server can do, before anything is cleared.
+    /// The server's capabilities, before any of them is cleared.
     pub capabilities: Capabilities,
     /// Bits of [`super::ok::status`].
     pub status: u16,
-    /// What passwords are scrambled with, without the NUL after it.
+    /// The bytes that passwords are scrambled with, without the NUL after them.
     pub nonce: Vec<u8>,
     /// The plugin that the server tries first; empty: none named.
     pub plugin: Vec<u8>,
@@ -90,12 +90,13 @@ impl Greeting {
         Ok(Greeting { version, connection_id, capabilities, status, nonce, plugin, payload, capabilities_at })
     }
 
-    /// What the client is shown of the server's capabilities, and of `ours`: TLS and compression are each side's own matter.
+    /// The capabilities that the client is shown: the server's relayed ones, and `ours`. TLS and compression are each
+    /// side's own matter.
     pub fn shown(&self, ours: Capabilities) -> Capabilities {
         self.capabilities & Capabilities::RELAYED | ours
     }
 
-    /// The same bytes with other capabilities.
+    /// The greeting's bytes with other capabilities.
     pub fn patched(&self, capabilities: Capabilities) -> Vec<u8> {
         let mut out = self.payload.clone();
         let [a, b, c, d] = capabilities.base().to_le_bytes();
@@ -154,7 +155,7 @@ fn asked_compression(payload: &[u8]) -> Result<Capabilities, Malformed> {
     Ok(Capabilities::new(base, 0) & (Capabilities::COMPRESS | Capabilities::ZSTD))
 }
 
-/// Whether a client's first packet asks for TLS and ends there.
+/// True if a client's first packet asks for TLS and ends there.
 pub fn is_ssl_request(payload: &[u8], capabilities: Capabilities) -> bool {
     payload.len() == SSL_REQUEST_BYTES && capabilities.contains(Capabilities::SSL)
 }
@@ -162,21 +163,22 @@ pub fn is_ssl_request(payload: &[u8], capabilities: Capabilities) -> bool {
 /// A client's HandshakeResponse41. It may hold a clear password, so its bytes are wiped when it goes.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ClientResponse {
-    /// What client and server have in common, MariaDB's extended bits included.
+    /// The capabilities that client and server have in common, MariaDB's extended bits included.
     pub capabilities: Capabilities,
     /// The low byte of the collation's id, which is all that servers read here; MariaDB's collations above 1024 have
     /// the low byte of one of the same character set.
     pub collation: u8,
-    /// As [`user_name`] reads it.
+    /// The user's name as [`user_name`] reads it.
     pub user: Vec<u8>,
     pub database: Option<Vec<u8>>,
     /// The plugin that made the auth response; `None`: the client does not say.
     pub plugin: Option<Vec<u8>>,
     /// The bits of compression that the client set, offered or not.
     pub compression: Capabilities,
-    /// Of zstd, where the client set that bit and says.
+    /// The level of zstd, if the client set zstd's bit and names a level.
     pub zstd_level: Option<u8>,
-    /// Where it stands, or would; `None`: it would be taken for something else.
+    /// The offset of the level in the payload, or where it would be. `None`: a server would read a level there as
+    /// something else.
     level_at: Option<usize>,
     payload: Zeroizing<Vec<u8>>,
     /// Length prefix or NUL included.
@@ -269,17 +271,17 @@ impl ClientResponse {
         }
     }
 
-    /// Whether a server takes a level of zstd.
+    /// True if the response has a place where a server reads a level of zstd.
     pub fn has_room_for_level(&self) -> bool {
         self.level_at.is_some()
     }
 
-    /// What a server is asked for: as the client asks.
+    /// The level of zstd that a server is asked for: the client's, or [`ZSTD_LEVEL`] if the client names no valid one.
     pub fn server_zstd_level(&self) -> u8 {
         self.zstd_level.filter(|level| ZSTD_LEVELS.contains(level)).unwrap_or(ZSTD_LEVEL)
     }
 
-    /// The same bytes with other capabilities, and with another auth response where it had to be translated.
+    /// The response's bytes with other capabilities, and with another auth response if it had to be translated.
     pub fn patched(
         &self,
         capabilities: Capabilities,

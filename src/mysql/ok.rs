@@ -34,7 +34,7 @@ pub struct OkPacket<'a> {
     payload: &'a [u8],
     insert_id_at: usize,
     status_at: usize,
-    /// Where info and session state begin.
+    /// The offset of info and session state.
     tail_at: usize,
 }
 
@@ -93,12 +93,12 @@ impl<'a> OkPacket<'a> {
         StateChanges { entries: Reader::new(self.state), variables: Reader::new(&[]) }
     }
 
-    /// Whether it announces a change of the session's state.
+    /// True if the packet announces a change of the session's state.
     pub fn has_state(&self) -> bool {
         self.status & status::SESSION_STATE_CHANGED != 0
     }
 
-    /// The same packet, byte for byte, but for what is patched.
+    /// The packet, byte for byte, except for what is patched.
     pub fn patched(&self, Patch { insert_id, more_warnings, filled, report }: Patch<'_>) -> Vec<u8> {
         let state = match report {
             _ if !self.has_state() => None,
@@ -147,12 +147,12 @@ impl<'a> OkPacket<'a> {
         out
     }
 
-    /// Where the status is in the payload.
+    /// The offset of the status in the payload.
     pub fn status_at(&self) -> usize {
         self.status_at
     }
 
-    /// Of the payload; all positions come from the reader that read it.
+    /// A part of the payload. All positions come from the reader that read it.
     fn slice(&self, from: usize, to: usize) -> &'a [u8] {
         self.payload.get(from..to).unwrap_or_default()
     }
@@ -167,28 +167,28 @@ fn info_with(info: &[u8], warnings: u16) -> Vec<u8> {
     [before, warnings.to_string().as_bytes(), rest.get(digits..).unwrap_or_default()].concat()
 }
 
-/// The number behind a label in the info text `Records: 3  Duplicates: 0  Warnings: 0`.
+/// The number after a label in the info text `Records: 3  Duplicates: 0  Warnings: 0`.
 fn numbered(info: &[u8], label: &[u8]) -> u64 {
     let Some(at) = memchr::memmem::find(info, label) else { return 0 };
     let digits = info.get(at + label.len()..).unwrap_or_default().iter().take_while(|b| b.is_ascii_digit());
     digits.fold(0, |sum: u64, digit| sum.wrapping_mul(10).wrapping_add(u64::from(digit - b'0')))
 }
 
-/// What becomes another in an OK packet.
+/// The changes to an OK packet.
 #[derive(Debug, Clone, Copy)]
 pub struct Patch<'a> {
     /// `None`: it stays.
     pub insert_id: Option<u64>,
-    /// Of statements before it.
+    /// The number of warnings to add, of statements before it. It may be negative.
     pub more_warnings: i32,
     /// It is to tell of this statement, whose rows an INSERT ... SELECT has stored.
     pub filled: Option<Filled>,
-    /// Where no change of the session's state is left, the bit that announces them goes too.
+    /// If no change of the session's state is left, the bit that announces them goes too.
     pub report: StateReport<'a>,
 }
 
 impl<'a> Patch<'a> {
-    /// Of nothing but the changes of the session's state.
+    /// A patch of nothing but the changes of the session's state.
     pub fn state(report: StateReport<'a>) -> Self {
         Patch { insert_id: None, more_warnings: 0, filled: None, report }
     }
@@ -197,12 +197,12 @@ impl<'a> Patch<'a> {
 /// The statement that has read the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Filled {
-    /// As its own OK packet had it.
+    /// The bit as the statement's own OK packet had it.
     pub no_index_used: bool,
     pub form: Form,
 }
 
-/// What the info text tells of.
+/// The form of the statement that the info text describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// An INSERT ... SELECT, or an INSERT of several rows: `Records: 3  Duplicates: 0  Warnings: 0`.
@@ -212,11 +212,11 @@ pub enum Form {
     Load(Loaded),
 }
 
-/// What a LOAD has read.
+/// The counts of a LOAD that has read its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Loaded {
     pub records: u64,
-    /// Those that were to be stored.
+    /// The rows that were to be stored.
     pub rows: u64,
     /// Left out before they were stored.
     pub skipped: u64,
@@ -246,11 +246,11 @@ impl Loaded {
 /// Which changes of the session's state a client gets.
 #[derive(Debug, Clone, Copy)]
 pub enum StateReport<'a> {
-    /// As the server tells them.
+    /// All changes, as the server tells them.
     All,
     /// It did not negotiate `SESSION_TRACK`.
     Nothing,
-    /// Those that its own variables ask for: the server was asked for more.
+    /// The changes that the client's own variables ask for: the server was asked for more.
     Filtered(&'a Tracking),
 }
 
@@ -266,7 +266,7 @@ pub struct Tracking {
 }
 
 impl Tracking {
-    /// Whether changes of a system variable are reported.
+    /// True if changes of a system variable are reported.
     pub fn tells_variable(&self, name: &[u8]) -> bool {
         let is_it = |known: &str| known == "*" || known.as_bytes().eq_ignore_ascii_case(name);
         self.variables.split(',').map(str::trim).any(is_it)
@@ -293,7 +293,7 @@ impl Tracking {
         (out.len() != state.len()).then_some(out)
     }
 
-    /// Of an entry of system variables, which may hold several.
+    /// The reported variables of an entry of system variables, which may hold several.
     fn reported_variables(&self, data: &[u8]) -> Option<Vec<u8>> {
         let mut variables = Reader::new(data);
         let mut out = Vec::with_capacity(data.len());
@@ -313,7 +313,7 @@ impl Tracking {
 #[derive(Debug, Clone)]
 pub struct StateChanges<'a> {
     entries: Reader<'a>,
-    /// What is left of an entry of system variables: it may hold several.
+    /// The rest of an entry of system variables: it may hold several.
     variables: Reader<'a>,
 }
 
@@ -376,7 +376,7 @@ mod tests {
         );
     }
 
-    /// What is left of `payload` for a client with these variables.
+    /// Checks what is left of `payload` for a client with these variables.
     #[track_caller]
     fn check_report(schema: bool, state_change: bool, variables: &str, payload: &[u8], expect: &[u8]) {
         let tracking = Tracking { schema, state_change, variables: variables.to_owned() };

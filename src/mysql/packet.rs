@@ -22,7 +22,7 @@ impl Header {
         Some(Header { payload_bytes: u32::from_le_bytes([a, b, c, 0]) as usize, packet_nr })
     }
 
-    /// Whether another packet of the same payload follows.
+    /// True if another packet of the same payload follows.
     pub fn continues(self) -> bool {
         self.payload_bytes == PAYLOAD_BYTES_MAX
     }
@@ -32,7 +32,7 @@ impl Header {
         HEADER_BYTES + self.payload_bytes
     }
 
-    /// As it travels.
+    /// The header's bytes as they travel.
     pub fn bytes(self) -> [u8; HEADER_BYTES] {
         // At most 0xFF_FFFF, by construction.
         let [a, b, c, ..] = self.payload_bytes.to_le_bytes();
@@ -56,12 +56,12 @@ pub fn put_packets(out: &mut Vec<u8>, mut packet_nr: u8, payload: &[u8]) -> u8 {
     }
 }
 
-/// How many packets a payload of this length takes.
+/// The number of packets that a payload of this length takes.
 pub fn packets_of(payload_bytes: usize) -> usize {
     payload_bytes / PAYLOAD_BYTES_MAX + 1
 }
 
-/// Whether a command's whole payload is in a window, and how much of it.
+/// Tells if a window holds a command's whole payload, and how many of the window's bytes that payload takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Whole {
     Needs { window_bytes: usize },

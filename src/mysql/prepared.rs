@@ -54,7 +54,7 @@ impl ParamType {
     }
 }
 
-/// What the client bound to a parameter.
+/// The value that the client bound to a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bound<'a> {
     Null,
@@ -81,7 +81,7 @@ pub enum Scalar<'a> {
 pub struct Param<'a> {
     pub kind: ParamType,
     pub bound: Bound<'a>,
-    /// As a query attribute; empty where it is none.
+    /// The parameter's name as a query attribute. Empty if it is none.
     name: &'a [u8],
 }
 
@@ -95,7 +95,7 @@ pub struct Execute<'a> {
     with_attributes: bool,
 }
 
-/// What the parts of an execution depend on.
+/// The facts that the parts of an execution depend on.
 #[derive(Debug, Clone, Copy)]
 pub struct Expected<'k> {
     /// Number of the client's own parameters.
@@ -165,12 +165,12 @@ impl<'a> Execute<'a> {
         Execute { head, params, with_attributes }
     }
 
-    /// Of the statement's own parameters, `own` of them: the server forgets those of attributes.
+    /// The types of the statement's own parameters. There are `own` of them; the server forgets the types of attributes.
     pub fn types(&self, own: u16) -> Vec<ParamType> {
         self.own_types(own).collect()
     }
 
-    /// Whether [`Execute::types`] are these.
+    /// True if [`Execute::types`] are these.
     pub fn has_types(&self, types: &[ParamType], own: u16) -> bool {
         self.own_types(own).eq(types.iter().copied())
     }
@@ -199,7 +199,7 @@ impl<'a> Execute<'a> {
         let mut out = Vec::with_capacity(HEAD_BYTES + 4 + self.params.len() * 4 + names + values);
         out.extend_from_slice(self.head);
         if self.params.is_empty() {
-            // Where the statement has no parameters, the flag tells whether they are counted.
+            // If the statement has no parameters, the flag tells whether they are counted.
             if self.with_attributes && self.head.get(5).is_some_and(|flags| flags & COUNT_AVAILABLE != 0) {
                 out.push(0);
             }
@@ -248,14 +248,14 @@ impl<'a> Param<'a> {
         Param { kind: ParamType::TEXT, bound: Bound::Value(bytes), name: &[] }
     }
 
-    /// The same parameter bound to text or binary data, its length before it.
+    /// This parameter, bound to text or binary data, its length before it.
     #[must_use]
     pub fn with_text(&self, bytes: &'a [u8]) -> Self {
         let kind = if self.kind.carries_text() { self.kind } else { ParamType::TEXT };
         Param { kind, bound: Bound::Value(bytes), name: self.name }
     }
 
-    /// What the value says, as the server will read it.
+    /// The value as the server will read it.
     pub fn scalar(&self) -> Result<Scalar<'a>, Malformed> {
         let value = match self.bound {
             Bound::Null => return Ok(Scalar::Null),
@@ -300,7 +300,7 @@ fn integer<'a>(value: u64, bits: u32, unsigned: bool) -> Scalar<'a> {
     Scalar::Integer(i128::from((value << shift).cast_signed() >> shift))
 }
 
-/// How many parameters are sent; those beyond the statement's own are query attributes.
+/// The number of parameters that are sent. Those beyond the statement's own are query attributes.
 fn param_count(r: &mut Reader<'_>, own: usize) -> Result<usize, Malformed> {
     let count = r.lenenc("number of parameters")?;
     usize::try_from(count).ok().filter(|&n| n >= own).ok_or(Malformed::Bad("number of parameters"))

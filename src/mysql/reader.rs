@@ -3,7 +3,7 @@
 
 use thiserror::Error;
 
-/// What a peer sent does not have the form that the protocol gives it.
+/// A peer's packet does not have the form that the protocol gives it.
 #[derive(Debug, Error, PartialEq, Eq, Clone, Copy)]
 pub enum Malformed {
     #[error("the packet ends before its {0}")]

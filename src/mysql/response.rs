@@ -21,7 +21,7 @@ pub const STATUS_OUT_PARAMS: u16 = 0x1000;
 /// error has a `#`.
 const PROGRESS_REPORT: u16 = 0xFFFF;
 
-/// What was negotiated and changes the form of responses.
+/// The negotiated capabilities that change the form of responses.
 #[allow(clippy::struct_excessive_bools)] // Independent facts, not states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Forms {
@@ -36,7 +36,7 @@ pub struct Forms {
     pub progress_reports: bool,
 }
 
-/// What a packet is, as far as the relay must know.
+/// The kind of a packet, as far as the relay must know it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A row: passes unread.
@@ -61,7 +61,7 @@ pub enum Control {
     Any,
 }
 
-/// Where the response stands after a packet.
+/// The state of a response after a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
     /// More packets of this response follow.
@@ -107,12 +107,12 @@ pub struct PrepareOk {
     pub statement_id: u32,
     pub columns: u16,
     pub params: u16,
-    /// Whether definitions follow.
+    /// True if definitions follow.
     pub definitions: bool,
 }
 
 impl PrepareOk {
-    /// Where the number of parameters stands in the payload: two bytes.
+    /// The offset of the number of parameters in the payload. The number takes two bytes.
     pub const PARAMS_AT: usize = 7;
 
     pub fn parse(payload: &[u8], forms: Forms) -> Result<PrepareOk, Malformed> {
@@ -129,7 +129,8 @@ impl PrepareOk {
     }
 }
 
-/// Whether a packet among rows is one for certain, and ends its payload: it is neither full, nor empty, nor begins as an error or an EOF.
+/// True if a packet among rows is certainly a row, and ends its payload: it is not full, not empty, and does not
+/// begin as an error or an EOF.
 pub fn is_plain_row(payload_bytes: usize, first: u8) -> bool {
     (1..PAYLOAD_BYTES_MAX).contains(&payload_bytes) && first < 0xFE
 }
@@ -170,8 +171,8 @@ impl Follower {
         })
     }
 
-    /// What the packet of this length and first byte is; `first` is `None` for an empty payload. Must be asked once for each
-    /// packet, in order; where the answer is [`Kind::Control`], `advance` must follow with the payload.
+    /// The kind of the packet of this length and first byte. `first` is `None` for an empty payload. Must be asked
+    /// once for each packet, in order. If the answer is [`Kind::Control`], `advance` must follow with the payload.
     pub fn classify(&mut self, payload_bytes: usize, first: Option<u8>) -> Kind {
         let continued = std::mem::replace(&mut self.continuing, payload_bytes == PAYLOAD_BYTES_MAX);
         if continued {
@@ -208,13 +209,13 @@ impl Follower {
         }
     }
 
-    /// Whether what comes next is a row, if [`is_plain_row`] says so of it; it may then pass without being
+    /// True if the next packet is a row, provided that [`is_plain_row`] says so of it. It may then pass without being
     /// [asked about](Follower::classify).
     pub fn is_in_rows(&self) -> bool {
         matches!(self.state, State::Rows { .. }) && !self.continuing
     }
 
-    /// Whether the last definition just passed and the response ends with it: COM_STMT_PREPARE under DEPRECATE_EOF.
+    /// True if the last definition has just passed and the response ends with it: COM_STMT_PREPARE under DEPRECATE_EOF.
     pub fn ended_with_definition(&self) -> bool {
         self.forms.deprecate_eof && matches!(self.state, State::PrepareColumnsEof)
     }
@@ -224,17 +225,17 @@ impl Follower {
         self.status
     }
 
-    /// Whether it is of a COM_STMT_PREPARE that is not answered, or with an error.
+    /// True if this is the response to a COM_STMT_PREPARE that is not answered, or with an error.
     pub fn prepares_nothing(&self) -> bool {
         matches!(self.state, State::PrepareFirst)
     }
 
-    /// Whether the next packet is the EOF after a prepared statement's parameters.
+    /// True if the next packet is the EOF after a prepared statement's parameters.
     pub fn awaits_params_eof(&self) -> bool {
         matches!(self.state, State::PrepareParamsEof { .. })
     }
 
-    /// Whether the next packet defines a parameter of a prepared statement.
+    /// True if the next packet defines a parameter of a prepared statement.
     pub fn awaits_param(&self) -> bool {
         matches!(self.state, State::PrepareParams { .. })
     }

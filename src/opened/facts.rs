@@ -41,7 +41,7 @@ pub(crate) async fn facts_of(store: &dyn Store, config: &Config) -> StoreFacts {
     of_answer(kind, timeout(LIMIT, store.list("")).await.map(|read| Ok(read?)))
 }
 
-/// Who may come in, by the files, and where.
+/// The users and the doors, by the configuration.
 pub(crate) fn access_of(config: &Config) -> Access {
     let doors = [&config.resp, &config.api].into_iter().filter_map(|door| door.address.as_ref());
     Access { users: config.admin.users.clone(), doors: doors.map(ToString::to_string).collect() }
@@ -70,7 +70,7 @@ async fn of_table(config: &Config, mysql: &Mysql) -> StoreFacts {
     }
 }
 
-/// Of a store in a table.
+/// The facts of a store in a table.
 struct Seen {
     server: ServerFacts,
     /// The table: of a store in Leaf's table, the one of ours beside it.

@@ -1,5 +1,4 @@
-//! What a configuration names, opened: the control account, the store, and what can be told of
-//! them.
+//! The control account and the store of a configuration, opened, and the facts about the store.
 
 pub mod facts;
 pub mod locks;

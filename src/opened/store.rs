@@ -18,8 +18,7 @@ use crate::store::{Key, Store, StoreError, record};
 /// The store as an operator has it.
 pub struct OperatorStore {
     pub store: Arc<dyn Store>,
-    /// The same, where it is etcd: only there proxies notice by themselves that the store went
-    /// back.
+    /// The store, if it is etcd: only with etcd do proxies notice by themselves that the store went back.
     pub etcd: Option<Arc<EtcdOperator>>,
 }
 
@@ -44,7 +43,7 @@ impl OperatorStore {
         Self::make(config).await
     }
 
-    /// As [`Self::open`], and makes a store where there is none.
+    /// Opens the store like [`Self::open`], and makes it if there is none.
     pub async fn open_or_make(config: &Config) -> anyhow::Result<Self> {
         let operator = Self::make(config).await?;
         record::has_not_moved(&*operator.store).await?;
@@ -92,7 +91,7 @@ impl OperatorStore {
         self.names(Key::PROXIES).await
     }
 
-    /// What follows `prefix` in the keys that begin with it.
+    /// The rest of each key that begins with `prefix`.
     pub async fn names(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
         let found = self.store.list(prefix).await?;
         Ok(found.iter().filter_map(|(key, _)| Some(key.as_str().strip_prefix(prefix)?.to_owned())).collect())
@@ -171,7 +170,7 @@ fn mysql_table(config: &Config, mysql: &Mysql) -> anyhow::Result<(Vec<mysql::Ser
     Ok((account.servers()?.into_iter().map(server).collect(), mysql::Table::parse(&mysql.table)))
 }
 
-/// As the backend's control account, but for what the store's keys say.
+/// The account for the store: the backend's control account, except for what the store's keys say.
 pub fn store_account(config: &Config, mysql: &Mysql) -> Option<Control> {
     let mut config = config.clone();
     if let Some(address) = &mysql.address {

@@ -1,4 +1,4 @@
-//! What the log says of clients that are turned away: the first of an address at once, those that
+//! The log lines about clients that are turned away: the first of an address at once, those that
 //! follow as a count, once a minute. A log that anybody can fill is of no use to its reader.
 
 use std::collections::HashMap;
@@ -22,7 +22,7 @@ pub(super) struct Complaints {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Whose {
-    /// Of IPv6 the network. `None`: a Unix socket, or a load balancer.
+    /// The client's IP address; for IPv6, its network. `None`: a Unix socket, or a load balancer.
     Address(Option<IpAddr>),
     Others,
     /// The server's fault, whose client it met: a wrong password before it must not hide it.
@@ -30,12 +30,12 @@ enum Whose {
 }
 
 impl Complaints {
-    /// Whether to tell it now. Needs a Tokio runtime.
+    /// True if the failure is logged now; `false`: it is counted. Needs a Tokio runtime.
     pub(super) fn tells(self: &Arc<Self>, address: Option<IpAddr>) -> bool {
         self.tells_of(self.whose(address))
     }
 
-    /// As [`Self::tells`], of a login that failed by the server's fault.
+    /// Like [`Self::tells`], for a login that failed by the server's fault.
     pub(super) fn tells_of_server(self: &Arc<Self>) -> bool {
         self.tells_of(Whose::Server)
     }
@@ -66,7 +66,7 @@ impl Complaints {
         if untold.len() >= ADDRESSES_MAX && !untold.contains_key(&whose) { Whose::Others } else { whose }
     }
 
-    /// Whether its minute begins; `false`: it is counted.
+    /// True if a minute of `whose` begins now; `false`: one has begun already, and the client is counted.
     fn note(&self, whose: Whose) -> bool {
         let mut untold = self.untold.lock();
         if let Some(count) = untold.get_mut(&whose) {
@@ -77,7 +77,7 @@ impl Complaints {
         true
     }
 
-    /// What the last minute had; `None`: nothing, and the next one is logged at once.
+    /// The number of clients in the last minute; `None`: there were none, and the next one is logged at once.
     fn settle(&self, whose: Whose) -> Option<u32> {
         let mut untold = self.untold.lock();
         let count = untold.get_mut(&whose).map(std::mem::take).filter(|count| *count > 0);

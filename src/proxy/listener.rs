@@ -22,7 +22,7 @@ use crate::proxy::connect::proxy_protocol::{self, ProxyProtocolError};
 use crate::proxy::connect::stream::Stream;
 use crate::sessions::{Here, Login};
 
-/// As of [`ListenError::new`].
+/// The remedies for [`ListenError::new`].
 const REMEDIES: [&str; 3] = [
     "stop the program that listens there, or set another listen.address",
     "listen.address needs a port or a folder that this user may use",

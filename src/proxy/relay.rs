@@ -73,9 +73,9 @@ pub(super) struct Relay {
     pub(super) command_packets: u8,
     /// The client's present command, while it is looked at.
     pub(super) came: Option<Came>,
-    /// What the calls of that command have drawn.
+    /// The ids that the calls of that command have drawn.
     pub(super) drawn: Option<Box<Drawn>>,
-    /// Whether that command is answered.
+    /// True if the server answers that command.
     pub(super) owes_last: bool,
     /// The client did not ask for session tracking: its OK packets go without.
     pub(super) strips_tracking: bool,
@@ -83,7 +83,7 @@ pub(super) struct Relay {
     pub(super) statement_bytes_max: usize,
     /// The session waits for something: the client's next command stays where it is.
     pub(super) holds_client: bool,
-    /// What is left of a packet that goes to the server in parts.
+    /// The rest of a packet that goes to the server in parts.
     pub(super) parts: Option<Box<Parts>>,
     /// Answers to what the session has asked.
     pub(super) answers: Vec<Answered>,
@@ -97,7 +97,7 @@ pub(super) struct Relay {
     pub(super) client_has_ended: bool,
 }
 
-/// Where the client's lane stands.
+/// The position of the client's lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum UpState {
     /// Between two commands.
@@ -124,36 +124,36 @@ pub(super) struct Framed {
     pub(super) backend: bool,
 }
 
-/// Where the backend's lane stands.
+/// The position of the backend's lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DownState {
     /// Between two packets.
     Boundary,
-    /// The same, before an answer that was announced to the client's side.
+    /// Between two packets, before an answer that was announced to the client's side.
     Announced,
     /// Inside a packet that passes as it is.
     Passing { left: usize },
 }
 
-/// How far a lane came.
+/// The result of one step of a lane.
 #[derive(Debug)]
 pub(super) enum Step {
     /// Something was understood; ask again.
     Moved,
-    /// What was accepted, or is ours, must be sent first.
+    /// Bytes that were accepted, or are ours, must be sent first.
     SendFirst,
     /// So many bytes of window are needed.
     More(usize),
     /// Waits for the other lane.
     Hold,
-    /// What is sent from here on answers the client's next command. The lane is clear.
+    /// The bytes sent from here on answer the client's next command. The lane is clear.
     BeginAnswer,
     /// The client's next packets are a file's content.
     BeginFile,
     Event(Event),
 }
 
-/// What a lane cannot do by itself.
+/// An event that a lane cannot handle by itself.
 #[derive(Debug)]
 pub(super) enum Event {
     /// Ids that a client wrote are stored: the generator is to be raised above them, then the
@@ -167,7 +167,8 @@ pub(super) enum Event {
     /// The backend must be asked which of our ids is the smallest in the table, before the OK
     /// packet goes on.
     SmallestId(SmallestId),
-    /// The same of the session's `LAST_INSERT_ID()`. Nothing was sent after what is answered; the server's lane is clear.
+    /// The backend must be asked for the session's `LAST_INSERT_ID()`, before the OK packet continues. Nothing was sent
+    /// after the command that is answered; the server's lane is clear.
     UpdatedId,
     /// An INSERT's id may have been in the table already. The server's lane is clear.
     Collided,
@@ -175,7 +176,7 @@ pub(super) enum Event {
     Violation(Violation),
 }
 
-/// What becomes of a control packet.
+/// The decision on a control packet.
 pub(super) enum Fate {
     Pass,
     Drop,
@@ -187,12 +188,12 @@ pub(super) enum Fate {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Arrived {
     pub(super) command: Command,
-    /// That it takes of the window, with its headers.
+    /// The bytes that the payload takes of the window, with its headers.
     pub(super) window_bytes: usize,
     pub(super) packets: usize,
     /// The statement that it names, by the client's id.
     pub(super) statement: Option<u32>,
-    /// Where the text of a COM_QUERY or COM_STMT_PREPARE begins in its payload. `None`: the attributes before it are malformed.
+    /// The offset of the text of a COM_QUERY or COM_STMT_PREPARE in its payload. `None`: the attributes before it are malformed.
     pub(super) text_at: Option<usize>,
 }
 
@@ -399,7 +400,7 @@ impl Relay {
         self.send_later(payload, arrived.packets)
     }
 
-    /// The same with what was made ready.
+    /// [`Relay::send_instead`] with packets that were made ready.
     pub(super) fn send_ready(&mut self, ready: Ready, arrived: Arrived) -> u8 {
         self.up.skip(arrived.window_bytes);
         *self.up.out() = ready.bytes;
@@ -452,7 +453,7 @@ impl Relay {
         self.outstanding.push(Outstanding::Answer(packet));
     }
 
-    /// The same with a result, whose payloads are short.
+    /// [`Relay::answer`] with a result, whose payloads are short.
     pub(super) fn answer_with_table(&mut self, payloads: &[Vec<u8>], packets: usize) {
         self.count_statement();
         let mut all = Vec::new();
@@ -462,7 +463,7 @@ impl Relay {
         self.outstanding.push(Outstanding::Answer(all));
     }
 
-    /// Whether the session could end here without breaking anything that the client has begun.
+    /// True if the session could end here without breaking anything that the client has begun.
     pub(super) fn is_idle(&self) -> bool {
         self.up_state == UpState::Boundary
             && self.down_state == DownState::Boundary
@@ -507,7 +508,7 @@ impl Relay {
     }
 }
 
-/// What makes a response's packet numbers go on from the client's own packets. They wrap, as it
+/// The shift that makes a response's packet numbers continue from the client's own packets. They wrap, as it
 /// does.
 fn nr_shift(client_packets: usize, sent_packets: usize) -> u8 {
     number_after(client_packets.wrapping_sub(sent_packets))

@@ -47,7 +47,7 @@ pub struct KeyCell(OnceCell<Arc<OwnKey>>);
 pub struct NoKey;
 
 impl KeyCell {
-    /// What a client is shown that asks for a key: the written one, or one that is made now.
+    /// The key for a client that asks for one: the written one, or one that is made at the first request.
     pub(super) async fn shown(&self, written: Option<&RsaKey>) -> Result<Arc<OwnKey>, NoKey> {
         if let Some(RsaKey(key)) = written {
             return Ok(key.clone());

@@ -37,7 +37,7 @@ use crate::proxy::serve::session::{End, Going, Over, Session, SessionError};
 use crate::proxy::shared::Shared;
 use crate::sessions::{Here, Login};
 
-/// How long a peer may take to take its last bytes.
+/// The time in which a peer must take its last bytes.
 const GOODBYE: Duration = Duration::from_millis(500);
 
 /// Logs a client in and serves it to its end.

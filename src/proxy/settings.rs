@@ -1,4 +1,4 @@
-//! What the proxy needs to know to act; `config` makes it from what was written in rowstamp.toml.
+//! The settings that the proxy needs to act; `config` makes them from what was written in rowstamp.toml.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -83,7 +83,7 @@ impl Offer {
         }
     }
 
-    /// As bits of a handshake.
+    /// The bits of a handshake for these algorithms.
     pub fn capabilities(self) -> Capabilities {
         let (zlib, zstd) = (Capabilities::COMPRESS, Capabilities::ZSTD);
         match self {
@@ -112,7 +112,7 @@ pub enum ServerCompression {
 }
 
 impl ServerCompression {
-    /// The same for every session; `None`: each client's.
+    /// The compression of every session. `None`: each session uses its client's.
     pub fn always(self) -> Option<Offer> {
         match self {
             ServerCompression::Off => Some(Offer::Off),
@@ -148,7 +148,7 @@ pub enum TlsDoor {
 }
 
 impl TlsDoor {
-    /// Of the certificate and its key.
+    /// The names of the settings for the certificate and its key.
     pub fn identity_keys(self) -> [&'static str; 2] {
         match self {
             TlsDoor::Mysql => ["listen.tls.cert", "listen.tls.key"],

@@ -1,4 +1,4 @@
-//! What all sessions of a proxy share.
+//! The state that all sessions of a proxy share.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,21 +14,22 @@ use crate::sessions::Sessions;
 use crate::tables::InForce;
 use crate::users::Directory;
 
-/// What all sessions of a proxy share.
+/// The state that all sessions of a proxy share.
 #[derive(Clone)]
 pub struct Shared {
     pub login: LoginContext,
     pub tables: Arc<InForce>,
-    /// How long a ruled statement waits for its ids.
+    /// The longest time that a ruled statement waits for its ids.
     pub id_deadline: Duration,
     pub verifier: Verifier,
-    /// What cannot be rewritten goes on as it came, where the table keeps its AUTO_INCREMENT.
+    /// A statement that cannot be rewritten goes to the server as it came, if the table keeps its AUTO_INCREMENT.
     pub forwards: bool,
     pub sessions: Arc<Sessions>,
     pub audit: Arc<Audit>,
-    /// Who may insert into what, as far as that was seen.
+    /// The rights of accounts to tables, as far as they were seen.
     pub allowed: Arc<Allowed>,
-    /// Who may draw ids by calls. `None`: all who may log in to the server.
+    /// The users of ours, whose rights limit what they draw by calls. `None`, or an account that is none of them: it
+    /// draws freely.
     pub users: Option<Arc<Directory>>,
     /// `true`: sessions end where nothing is lost by it.
     pub draining: watch::Receiver<bool>,

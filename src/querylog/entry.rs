@@ -1,6 +1,6 @@
-//! What a log says that a connection did.
+//! An entry of a log: one action of a connection.
 
-/// What one connection did.
+/// One action of a connection.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Entry {
     /// `None`: the log does not say.
@@ -39,6 +39,6 @@ pub enum What {
     /// A stored routine's own statement (MariaDB's slow log has them, where it is told to).
     InRoutine,
     Quit,
-    /// What no statement is in.
+    /// An entry without a statement.
     Other,
 }

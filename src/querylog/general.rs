@@ -4,7 +4,7 @@
 
 use crate::querylog::entry::{Entry, What};
 
-/// What the servers call their commands (MySQL's and MariaDB's sql/sql_parse.cc, `command_name`).
+/// The names of the servers' commands (MySQL's and MariaDB's sql/sql_parse.cc, `command_name`).
 const COMMANDS: &[&str] = &[
     "Binlog Dump",
     "Binlog Dump GTID",

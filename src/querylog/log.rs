@@ -19,7 +19,7 @@ pub enum Format {
     Slow,
 }
 
-/// What a general log's line holds in front of its statement takes no more.
+/// The greatest length of the text in front of a statement in a general log's line.
 const PREFIX_BYTES_MAX: usize = 256;
 
 pub(crate) struct Log<R> {

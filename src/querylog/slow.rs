@@ -13,9 +13,9 @@ use crate::querylog::entry::{Entry, What};
 pub(crate) struct Slow {
     place: Place,
     connection: Option<u64>,
-    /// As the file was told last, if it is known.
+    /// The database that the file was told last, if it is known.
     database: Option<String>,
-    /// Whether it is: what was told before the part that is read is not.
+    /// True if `database` is known. A database that was told before the part that is read is not.
     knows_database: bool,
     in_routine: bool,
     line: u64,
@@ -33,12 +33,12 @@ enum Place {
 }
 
 impl Slow {
-    /// Whether the line is one that an entry begins with.
+    /// True if an entry begins with this line.
     pub(crate) fn is_header(line: &[u8]) -> bool {
         [&b"# Time: "[..], b"# User@Host: ", b"# Thread_id: "].iter().any(|start| line.starts_with(start))
     }
 
-    /// What ends in front of this line, and whether the line belongs to any entry.
+    /// Reads a line. Gives the entries that end in front of it or with it, and `true` if it belongs to an entry.
     pub(crate) fn line(
         &mut self,
         line: &[u8],

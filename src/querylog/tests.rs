@@ -139,7 +139,7 @@ fn slow_logs() {
     );
 }
 
-/// As both servers wrote it, the times left out.
+/// A log as both servers wrote it, the times left out.
 #[test]
 fn the_database_of_a_slow_log_is_the_files() {
     check(

@@ -10,7 +10,7 @@ use crate::mysql::bulk::{Bulk, Cells, Indicator, put_integer, put_text};
 use crate::mysql::error::Refusal;
 use crate::mysql::prepared::{Param, ParamType};
 
-/// What becomes of a cell at the id's place.
+/// The decision on a cell at the id's place.
 #[derive(Debug, Clone, Copy)]
 enum IdCell {
     Takes,
@@ -20,17 +20,17 @@ enum IdCell {
     Keeps(Option<i128>),
 }
 
-/// How a parameter at the id's place is sent.
+/// The form in which a parameter at the id's place is sent.
 #[derive(Debug, Clone, Copy)]
 pub enum IdKind {
-    /// As it came: no cell of it takes an id.
+    /// The parameter as it came: no cell of it takes an id.
     AsItIs,
     /// Its type carries its length: digits.
     Text,
     Integer(ParamType),
 }
 
-/// What becomes of an execution's cells.
+/// The decisions on an execution's cells.
 pub struct Draft<'a> {
     prepared: &'a PreparedInsert,
     bulk: &'a Bulk<'a>,
@@ -44,7 +44,7 @@ pub struct Draft<'a> {
     taking: u32,
     /// Ids that the client wrote or bound itself.
     pub explicit: Vec<i128>,
-    /// Of the last row of the last set.
+    /// The id of the last row of the last set.
     pub last: LastId,
 }
 
@@ -72,7 +72,7 @@ impl<'a> Draft<'a> {
         Ok(draft)
     }
 
-    /// How many ids it takes; `None`: too many to count.
+    /// The number of ids that the execution takes; `None`: too many to count.
     pub fn ids(&self) -> Option<u32> {
         let Some(ticks) = self.ticks_apart() else {
             return self.prepared.text.fixed_ids.checked_mul(self.sets)?.checked_add(self.taking);
@@ -244,7 +244,7 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// Where a set of so many ids begins, of a block that begins a tick or lies within one.
+/// The start of a set of `ids` ids, after `taken` ids of a block that begins a tick or lies within one.
 fn start_of_set(taken: u64, ids: u64, ticks: Ticks) -> u64 {
     let in_tick = taken % ticks.ids;
     if in_tick == 0 || in_tick + ids <= ticks.ids.get() {

@@ -7,7 +7,7 @@ use crate::sql::dialect::ClientCharset;
 use crate::sql::draws::{Call, Draws, Form, Place, TAKEN_MAX};
 use crate::sql::lex::{Span, is_name_byte};
 
-/// What becomes of a call.
+/// The value in place of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Value {
     /// The server's own: it stays.

@@ -9,10 +9,10 @@ use crate::mysql::error::Refusal;
 use crate::mysql::prepared::{Execute, Param, id_bytes, id_text};
 use crate::rules::model::Explicit;
 
-/// Where an id goes: in place of a parameter of the client's, or as one of ours.
+/// The place of an id: a parameter of the client's, or one of ours.
 enum Place {
     Client(u16),
-    /// As text of which the server warns.
+    /// A parameter of the client's that gets the id as text, of which the server warns.
     Warned(u16),
     Hidden {
         index: u16,
@@ -20,15 +20,15 @@ enum Place {
     },
 }
 
-/// What becomes of an execution.
+/// The ids of an execution.
 pub struct Draft {
     /// By row.
     places: Vec<(u32, Place)>,
-    /// How many it takes.
+    /// The number of ids that the execution takes.
     pub ids: u32,
     /// Ids that the client wrote or bound itself.
     pub explicit: Vec<i128>,
-    /// Of the last row.
+    /// The id of the last row.
     pub last: LastId,
     /// The id's column.
     is_unsigned: bool,
@@ -111,8 +111,8 @@ impl From<Bound> for LastId {
     }
 }
 
-/// What a parameter at the id's place asks for, by its number and value. An error where the value does not
-/// show that, or where the rule rejects ids that clients write.
+/// The decision on a parameter at the id's place, by its number and value. An error if the value does not
+/// show whether it asks for an id, or if the rule rejects ids that clients write.
 pub(super) fn bound_to_id(
     meaning: Meaning,
     prepared: &PreparedInsert,

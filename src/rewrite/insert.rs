@@ -41,7 +41,7 @@ impl From<Odd> for Stop {
     }
 }
 
-/// What cannot be read, and where.
+/// Names the part that cannot be read, and its place.
 pub(super) fn at_byte(odd: Odd) -> String {
     format!("{} at byte {}", odd.what, odd.at)
 }
@@ -56,7 +56,7 @@ pub(super) fn unreadable<T>(what: impl Into<String>) -> Planning<T> {
     Err(Stop::Unreadable(what.into()))
 }
 
-/// What is known of one statement.
+/// The facts known about one statement.
 pub(super) struct Context<'a> {
     pub(super) statement: usize,
     pub(super) target: &'a Arc<Target>,
@@ -271,7 +271,7 @@ impl Context<'_> {
         }
     }
 
-    /// Where the id stands in each row.
+    /// The index of the id among the values of each row.
     fn id_place(
         &self,
         lexer: &Lexer<'_>,
@@ -396,7 +396,7 @@ enum RowShape {
     Assignments,
 }
 
-/// What several sets of parameters in one execution mean to the statement.
+/// The effect of several sets of parameters in one execution.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum InSets {
     AsOne,
@@ -415,7 +415,7 @@ struct Draft<'a> {
     warned: Vec<u32>,
     odku_appends: bool,
     in_sets: InSets,
-    /// What of it is decided so far.
+    /// The plan, as far as it is decided.
     plan: InsertPlan,
 }
 

@@ -1,4 +1,4 @@
-//! Whether a value at the id's place asks for an id, by what it means to the column. `insert`
+//! The test whether a value at the id's place asks for an id, by what it means to the column. `insert`
 //! decides that for constants, [`Meaning::bound`] at each execution for what is bound to a `?`.
 
 use crate::mysql::prepared::{Param, Scalar};
@@ -7,7 +7,7 @@ use crate::sql::dialect::{Dialect, SqlMode};
 use crate::sql::value::number::{Decimal, rounded_float};
 use crate::sql::value::{self, Classified, IdValue};
 
-/// What decides what a value means.
+/// The facts that decide what a value means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Meaning {
     /// NO_AUTO_VALUE_ON_ZERO
@@ -31,7 +31,7 @@ pub(super) enum Column {
     Real,
 }
 
-/// What is bound to the id's place of a row.
+/// The value that is bound to the id's place of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bound {
     /// NULL or zero: takes an id.
@@ -82,14 +82,14 @@ impl Meaning {
         kept.fold(SqlMode::NONE, SqlMode::union)
     }
 
-    /// Whether a clamped value is an error in this row, counted from 0, of a statement without
+    /// True if a clamped value is an error in this row, counted from 0, of a statement without
     /// IGNORE. In a table without transactions only the first row's may be one.
     pub(super) fn refuses_clamped(self, row: u32) -> bool {
         self.mode.contains(SqlMode::STRICT_ALL_TABLES)
             || row == 0 && self.mode.contains(SqlMode::STRICT_TRANS_TABLES)
     }
 
-    /// As [`Meaning::bound`]; `row`: of the `row`-th row of a statement without IGNORE.
+    /// Like [`Meaning::bound`]; `row`: the value is of the `row`-th row of a statement without IGNORE.
     pub fn bound_in(self, param: &Param<'_>, row: Option<u32>) -> Option<Bound> {
         match self.bound(param) {
             Some(Bound::TakesWarned) if row.is_some_and(|row| self.refuses_clamped(row)) => {
@@ -179,7 +179,7 @@ mod tests {
         Meaning::new(&dialect, Some(&shape))
     }
 
-    /// What is bound as `kind`, with its length in front where it is text.
+    /// The meaning of a value that is bound as `kind`, with its length in front where it is text.
     fn bound(meaning: Meaning, kind: u8, value: &[u8]) -> Option<Bound> {
         let kind = ParamType { kind, flags: 0 };
         let mut bytes = value.to_vec();

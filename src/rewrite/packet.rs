@@ -55,19 +55,19 @@ pub(super) fn plan(text: &[u8], context: &PlanContext<'_>, protocol: Protocol, s
     walk.finish()
 }
 
-/// Whether `text`, the beginning of one statement that is too long to be read, is that of an INSERT
+/// True if `text`, the beginning of one statement that is too long to be read, is that of an INSERT
 /// or REPLACE and holds its table's whole name. Then the planner leaves it untouched where no rule
 /// concerns that table, whatever follows.
 pub fn begins_insert(text: &[u8], dialect: &Dialect) -> bool {
     let Some(mut lexer) = Lexer::new(text, *dialect) else { return false };
     let Ok(Statement::Insert(verb)) = statement::classify(&mut lexer) else { return false };
-    // What follows shows that the name does not go on. A last token may not be all of it: `/`
+    // The next token shows that the name does not continue. A last token may not be all of it: `/`
     // begins `/* x */.t`, too.
     matches!(Head::parse(&mut lexer, verb), Ok(Some(_)))
         && lexer.peek().is_ok_and(|next| next.kind != TokenKind::End && (next.span.end as usize) < text.len())
 }
 
-/// What ends the walk early.
+/// The result that ends the walk early.
 type Halt = Box<Planned>;
 
 fn refused<T>(why: impl Into<String>) -> Result<T, Halt> {
@@ -82,12 +82,12 @@ fn unread(what: impl Display) -> String {
 struct Walk<'a> {
     context: &'a PlanContext<'a>,
     protocol: Protocol,
-    /// Whether a `;` may be followed by another statement.
+    /// True if another statement may follow a `;`.
     several: bool,
-    /// Where the present statement begins.
+    /// The start of the present statement.
     start: u32,
     text: &'a [u8],
-    /// As the statements so far have left it.
+    /// The dialect, as the statements so far have left it.
     dialect: Dialect,
     schema: Option<Cow<'a, str>>,
     schema_is_known: bool,
@@ -116,14 +116,14 @@ struct Walk<'a> {
 #[derive(Clone, Copy)]
 struct Place {
     nth: usize,
-    /// Where the statement begins, its prefixes included.
+    /// The start of the statement, its prefixes included.
     start: u32,
     around: Around,
-    /// How many prefixes were read.
+    /// The number of prefixes that were read.
     depth: usize,
 }
 
-/// What a table's name means here.
+/// The meaning of a table's name here.
 enum Resolved {
     NotRuled,
     /// A temporary table.
@@ -136,7 +136,7 @@ enum Resolved {
 }
 
 impl<'a> Walk<'a> {
-    /// Of one statement, in the session's default database.
+    /// A walk over one statement, in the session's default database.
     fn new(text: &'a [u8], context: &'a PlanContext<'a>, protocol: Protocol) -> Self {
         Walk {
             context,
@@ -204,7 +204,7 @@ impl Walk<'_> {
             }
             Statement::Empty => {}
             Statement::Harmless => self.effects.moves_ids |= self.moves_ids(&before),
-            // What SET STATEMENT has set is put back after it.
+            // The server restores after SET STATEMENT what it has set.
             Statement::Use(_) | Statement::Set(_) if place.depth > 0 => self.effects.opaque = true,
             Statement::Use(schema) => self.use_schema(schema),
             Statement::Set(settings) => self.set(&settings),
@@ -235,7 +235,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Whether the rest cannot be cut into tokens. A statement before it may have changed sql_mode
+    /// True if the rest cannot be cut into tokens. A statement before it may have changed sql_mode
     /// or the character set, and it holds bytes whose meaning depends on them.
     fn is_blind(&self, lexer: &Lexer<'_>) -> bool {
         let rest = self.text.get(lexer.position() as usize..).unwrap_or_default();
@@ -262,7 +262,7 @@ impl Walk<'_> {
         self.server_first(start, Refusal::new(unread(what)))
     }
 
-    /// The same of a statement into this table.
+    /// Like [`Walk::unreadable`], for a statement into this table.
     fn unreadable_into(&self, target: &Target, start: u32, what: impl Display) -> Planned {
         self.server_first(start, Refusal::new(target.at(unread(what))))
     }
@@ -274,7 +274,7 @@ impl Walk<'_> {
         Planned::Unreadable(Unreadable { statement: start as usize..self.text.len(), inner: None, refusal })
     }
 
-    /// What a user's variable holds after this statement, where the text shows it.
+    /// Notes what a user's variable holds after this statement, where the text shows it.
     fn note_assigned(&mut self, kind: &Statement, before: &Lexer<'_>) {
         match kind {
             Statement::Set(_) => {
@@ -418,7 +418,7 @@ impl Walk<'_> {
         };
         let resolved = self.lookup(self.text, head.table)?;
         let is_ruled = !matches!(resolved, Resolved::NotRuled | Resolved::Hidden);
-        // What comes before it in the packet (DDL, or a text that cannot be read) may create its table, or change the columns.
+        // Statements before it in the packet (DDL, or a text that cannot be read) may create its table, or change the columns.
         if is_ruled && (self.effects.opaque || self.effects.ddl || self.effects.moves_ids) {
             return self.cut(AFTER_OPAQUE);
         }

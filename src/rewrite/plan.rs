@@ -1,4 +1,4 @@
-//! What a packet needs before it can go to the server.
+//! The plan of a packet: what it needs before it can go to the server.
 
 pub mod edit;
 pub mod effects;
@@ -22,7 +22,7 @@ use crate::sql::dialect::{Dialect, SqlMode};
 use crate::sql::statement::moves::IdNames;
 use crate::table_name::TableName;
 
-/// What a name means to the rules.
+/// The meaning of a name to the rules.
 #[derive(Debug, Clone)]
 pub enum Lookup {
     NotRuled,
@@ -37,7 +37,7 @@ pub enum Lookup {
     Away(String),
     /// A temporary table of the session may hide it: the caller asks the server and plans again.
     PerhapsHidden,
-    /// As `Refused`, but the server may have an error of its own for it, which goes first.
+    /// Like `Refused`, but the server may have an error of its own for it, which goes first.
     ServerFirst(String),
 }
 
@@ -52,12 +52,12 @@ pub struct PlanContext<'a> {
     pub insert_id_is_set: bool,
     /// Tables whose ids the account may not update, and so not tell by `id=LAST_INSERT_ID(id)`.
     pub cannot_update: &'a [TableName],
-    /// Whether there is any rule at all: without one nothing is ever refused.
+    /// True if there is any rule at all: without one nothing is ever refused.
     pub any_rules: bool,
     /// By schema and table, as the statement spells them; letter case is the callee's business.
     pub tables: &'a (dyn Fn(&str, &str) -> Lookup + Sync),
     pub id_names: &'a dyn IdNames,
-    /// Whether a temporary table of this session hides that name.
+    /// True if a temporary table of this session hides that name.
     pub hidden: &'a (dyn Fn(&str, &str) -> bool + Sync),
     /// Statements that PREPARE named, and values that the server was asked for.
     pub session: &'a (dyn prepared_names::SessionFacts + Sync),
@@ -97,12 +97,12 @@ pub enum Planned {
     Rewrite(Plan),
 }
 
-/// What a plan cannot be made without.
+/// A fact without which a plan cannot be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Need {
     /// The columns of this table ([`Lookup::Unknown`]).
     Table(TableName),
-    /// Whether the session has a temporary table of this name ([`Lookup::PerhapsHidden`]); the
+    /// The answer whether the session has a temporary table of this name ([`Lookup::PerhapsHidden`]); the
     /// server is asked on the session.
     Temporary(TableName),
     /// The server's answer to this query ([`prepared_names::SessionFacts::value`]).
@@ -115,13 +115,13 @@ pub enum Need {
 pub struct Unreadable {
     /// Bytes of the packet's text that are the statement.
     pub statement: Range<usize>,
-    /// What is shown to the server in their place: a text within the statement.
+    /// The text that is shown to the server in their place: a text within the statement.
     pub inner: Option<Vec<u8>>,
-    /// What to answer where the server can prepare it.
+    /// The answer to the client, if the server can prepare it.
     pub refusal: Refusal,
 }
 
-/// What a packet needs that cannot go on as it came.
+/// The plan of a packet that cannot go on as it came.
 #[derive(Debug)]
 pub struct Plan {
     /// Expressions that the server has evaluated already, as edits before all INSERTs. Evaluated a
@@ -140,13 +140,13 @@ pub struct InsertPlan {
     /// response.
     pub statement: usize,
     pub target: Arc<Target>,
-    /// How many ids to take; 0 where the client wrote all of them itself, or decides at execution.
+    /// The number of ids to take; 0 where the client wrote all of them itself, or decides at execution.
     pub ids: u32,
     pub rows: u32,
     /// Integers that the client wrote itself, in the order of the rows, for the rule's `explicit`.
     /// Values without a known integer (strings of a string column) are left out.
     pub explicit: Vec<i128>,
-    /// Of its last row.
+    /// The id of its last row.
     pub last: LastId,
     pub updated_ids: UpdatedIds,
     pub style: Style,
@@ -156,7 +156,7 @@ pub struct InsertPlan {
     /// It holds the client's own `LAST_INSERT_ID(x)`. Where no id is generated, OK packet and
     /// function stay as the server has them.
     pub sets_last_id: bool,
-    /// Whether zero was a value (NO_AUTO_VALUE_ON_ZERO) when the meaning of its constants was
+    /// True if zero was a value (NO_AUTO_VALUE_ON_ZERO) when the meaning of its constants was
     /// decided; `None`: none of them is zero or DEFAULT. The server decides at each execution.
     pub zero_meant: Option<bool>,
     /// The strict modes under which the server refuses one of its values, which would become zero
@@ -189,13 +189,13 @@ pub enum LastId {
     /// One of ours.
     Generated,
     Written(i128),
-    /// What is bound to this `?` of the client's.
+    /// The value that is bound to this `?` of the client's.
     Bound(u16),
     /// No integer, or one of a query's.
     Unknown,
 }
 
-/// What ON DUPLICATE KEY UPDATE makes of the ids of rows that are there.
+/// The effect of ON DUPLICATE KEY UPDATE on the ids of rows that are there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UpdatedIds {
     /// They stay: it is not there, or assigns no other id.
@@ -224,29 +224,29 @@ pub(super) fn moves_ids(column: &str) -> String {
 }
 
 impl InsertPlan {
-    /// Whether its text must be changed: it need not where the client wrote every id itself.
+    /// True if its text must be changed: it need not where the client wrote every id itself.
     pub fn has_edits(&self) -> bool {
         !self.edits.is_empty()
     }
 
-    /// Whether no error tells that the table has one of its ids already: the row is left out, or the other one is deleted or updated.
+    /// True if no error tells that the table has one of its ids already: the row is left out, or the other is deleted or updated.
     pub fn hides_collisions(&self) -> bool {
         self.replaces || self.new_rows != NewRows::All
     }
 
-    /// Whether it takes ids, or may take some when it is executed. PREPARE takes none.
+    /// True if it takes ids, or may take some when it is executed. PREPARE takes none.
     pub fn may_take_ids(&self) -> bool {
         !self.is_named && (self.ids > 0 || !self.id_params.is_empty() || self.stage.is_some())
     }
 
-    /// Whether an execution of it, whose last row ends up with `last`, needs its OK packet to tell
+    /// True if an execution of it, whose last row ends up with `last`, needs its OK packet to tell
     /// that id. An AUTO_INCREMENT column's the server tells itself.
     pub fn tells_written(&self, last: LastId) -> bool {
         let is_told_anyway = || self.target.keeps_auto_increment();
         matches!(last, LastId::Written(_)) && !self.is_named && !is_told_anyway()
     }
 
-    /// Whether it tells the row that it updates by an update of its id, which the client does not ask for.
+    /// True if it tells the row that it updates by an update of its id, which the client does not ask for.
     pub fn updates_id(&self) -> bool {
         matches!(self.style, Style::OdkuOne | Style::OdkuLiteral) && !self.sets_last_id
     }
@@ -257,13 +257,13 @@ impl InsertPlan {
             .then(|| moves_ids(self.target.id_column()))
     }
 
-    /// Whether `LAST_INSERT_ID()` shows its id only once its answer has been seen.
+    /// True if `LAST_INSERT_ID()` shows its id only once its answer has been seen.
     pub(super) fn owes_insert_id(&self) -> bool {
         let sets_itself = matches!(self.style, Style::Wrapped | Style::OdkuOne);
         self.ids > 0 && !sets_itself && self.target.rule.insert_id == InsertId::Session
     }
 
-    /// Whether both send the same text, and mean the same by it.
+    /// True if both send the same text, and mean the same by it.
     pub(super) fn writes_as(&self, other: &InsertPlan) -> bool {
         self.ids == other.ids
             && self.style == other.style
@@ -280,8 +280,8 @@ impl Plan {
         self.inserts.iter().find_map(|insert| Some((insert, insert.stage.as_deref()?)))
     }
 
-    /// Whether the server may number its rows as `insert_id` says: a single INSERT that runs as it is written. One of a query goes
-    /// by way of a stage, which tells its highest id, unless rows may be left out.
+    /// True if the server may number the rows as `insert_id` says: the packet is a single INSERT that runs as it is
+    /// written. An INSERT of a query goes by way of a stage, which tells its highest id, unless rows may be left out.
     pub fn may_pass(&self) -> bool {
         let [insert] = &*self.inserts else { return false };
         let is_written = match &insert.stage {
@@ -291,12 +291,12 @@ impl Plan {
         self.settled.is_empty() && is_written && insert.target.keeps_auto_increment()
     }
 
-    /// Whether the text must be changed at all: it need not where the client wrote every id itself.
+    /// True if the text must be changed at all: it need not where the client wrote every id itself.
     pub fn has_edits(&self) -> bool {
         !self.settled.is_empty() || self.inserts.iter().any(InsertPlan::has_edits)
     }
 
-    /// How many ranges [`Plan::splice`] takes, and how long: one for each insert with `ids > 0`, in
+    /// The ranges that [`Plan::splice`] takes, and their lengths: one for each insert with `ids > 0`, in
     /// order.
     pub fn demands(&self) -> impl Iterator<Item = (&InsertPlan, u32)> {
         self.inserts.iter().filter(|insert| insert.ids > 0).map(|insert| (insert, insert.ids))

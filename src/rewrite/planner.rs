@@ -8,14 +8,14 @@ use crate::rewrite::plan::{Lookup, PlanContext, Planned, Protocol};
 use crate::sql::dialect::Dialect;
 use crate::table_name::TableName;
 
-/// What `text`, one packet's statements, needs. A caller with many texts that cannot matter looks
+/// Plans `text`, one packet's statements. A caller with many texts that cannot matter looks
 /// at them with [`crate::sql::look::glance`] first.
 pub fn plan(text: &[u8], context: &PlanContext<'_>, protocol: Protocol) -> Planned {
     let several = context.multi_statements && protocol == Protocol::Text;
     packet::plan(text, context, protocol, several)
 }
 
-/// What a statement to be prepared inserts into.
+/// The table that a statement to be prepared inserts into.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Inserts {
     /// Into nothing: it is no INSERT, or no table can have such a name.
@@ -25,7 +25,7 @@ pub enum Inserts {
     Unclear,
 }
 
-/// What a statement inserts into, whatever the rules say.
+/// The table that a statement inserts into, whatever the rules say.
 pub fn inserts_into(text: &[u8], dialect: &Dialect, database: Option<&str>) -> Inserts {
     let context = PlanContext {
         dialect,

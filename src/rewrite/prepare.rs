@@ -6,7 +6,7 @@ use crate::rewrite::plan::refusal::Refusal;
 use crate::rewrite::plan::{InsertPlan, Plan};
 use crate::rewrite::splice::{put_edits, put_fixed};
 
-/// What an execution needs to know of its text.
+/// The facts about a prepared INSERT that its executions need.
 #[derive(Debug)]
 pub struct PreparedInsert {
     pub insert: InsertPlan,
@@ -22,7 +22,7 @@ impl PreparedInsert {
         }
     }
 
-    /// Where the client's parameter stands among the server's.
+    /// The number of the client's parameter among the server's.
     pub fn server_param(&self, client_param: u16) -> u16 {
         // Hidden ones ascend, and each in front of it moves it by one.
         self.text.hidden.iter().fold(client_param, |at, hidden| at + u16::from(hidden.index <= at))

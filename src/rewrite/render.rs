@@ -8,7 +8,7 @@ use crate::rewrite::plan::edit::{Edit, Id, IdForm, Style};
 use crate::rewrite::plan::stage::Stage;
 use crate::rewrite::plan::{InsertPlan, Need, Plan, Planned};
 
-/// What would be sent, with `<id 1 of shop.orders>` where ids would stand, or why nothing would.
+/// The text that would be sent, with `<id 1 of shop.orders>` in place of ids, or why none would be sent.
 pub fn describe(text: &[u8], planned: &Planned) -> String {
     match planned {
         Planned::Untouched(_) => "sent unchanged: no INSERT into a table with a rule\n".to_owned(),

@@ -14,15 +14,15 @@ use crate::table_name::TableName;
 /// Views of views of views.
 pub const STEPS_MAX: usize = 32;
 
-/// Where its table is too far away.
+/// The reason for not following a view whose table is too far away.
 pub const TOO_MANY: &str = "there are too many views between this view and the table";
 
 /// A view on the way to its table.
 #[derive(Debug)]
 pub struct ViewChain {
-    /// For each column of the view the one behind it, as far as was followed.
+    /// For each column of the view, the column that it comes from, as far as was followed.
     columns: Vec<Option<String>>,
-    /// Of the view whose definition comes next.
+    /// The columns of the view whose definition comes next.
     names: TableShape,
 }
 
@@ -52,12 +52,12 @@ impl ViewChain {
         Ok(definition.from)
     }
 
-    /// What it selects from is a view again.
+    /// The view selects from a view again: `view`.
     pub fn goes_on(&mut self, view: TableShape) {
         self.names = view;
     }
 
-    /// What it selects from is `base`, a ruled table: what the view's own name means.
+    /// The view selects from `base`, a ruled table. Returns what the view's own name means.
     pub fn ends(self, (schema, name, shape): (&str, &str, &TableShape), base: &Target) -> Lookup {
         let rule = &base.rule;
         let is_id =

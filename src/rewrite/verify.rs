@@ -22,7 +22,7 @@ use super::plan::{InsertPlan, Plan};
 use crate::ids::range::block::IdBlock;
 use crate::sql::dialect::{ClientCharset, Dialect, SqlMode};
 
-/// What came of it.
+/// The result of the second opinion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Opinion {
     /// The ids are all that has changed, and stand where they belong.
@@ -34,7 +34,7 @@ pub enum Opinion {
     Differs(Difference),
 }
 
-/// What differs by more than the ids; holds nothing of the statement.
+/// A difference by more than the ids; holds nothing of the statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Difference(&'static str);
 
@@ -50,7 +50,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// What stands for the ids in the rewritten text.
+/// The form of the ids in the rewritten text.
 #[derive(Debug, Clone, Copy)]
 pub enum Written<'a> {
     /// COM_QUERY: the ids themselves, a range for each of [`Plan::demands`].
@@ -94,7 +94,7 @@ pub fn second_opinion(
 
 struct Read {
     statements: Vec<Statement>,
-    /// How often the word RETURNING stands outside of quotes, where the server reserves it.
+    /// The number of times that the word RETURNING is outside of quotes, where the server reserves it.
     returning_words: usize,
 }
 
@@ -166,10 +166,10 @@ fn compare(
 /// Reading a longer text twice would keep the thread's other sessions waiting for more than a tenth
 /// of a second.
 const BYTES_MAX: usize = 1 << 20;
-/// How many tokens may stand in a row, added up over the parentheses around them. The parser makes
+/// The most tokens in a row, added up over the parentheses around them. The parser makes
 /// `1+1+1` a tree as deep as it is long, and comparing or dropping it recurses.
 const CHAIN_MAX: usize = 300;
-/// What a rewrite adds to such a row, with room to spare.
+/// The most tokens that a rewrite adds to such a row, with room to spare.
 const OURS_MAX: usize = 32;
 
 fn read(text: &[u8], dialect: &Dialect, chain_max: usize) -> Option<Read> {

@@ -1,4 +1,4 @@
-//! What a new version of the rules changes, for people: line by line, in the words of the rules
+//! The changes that a new version of the rules makes, for people: line by line, in the words of the rules
 //! files.
 
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ enum How {
     /// With these keys, as `key value`.
     Added(Vec<String>),
     Removed,
-    /// As `key old -> new`.
+    /// With these changed keys, as `key old -> new`.
     Changed(Vec<String>),
 }
 
@@ -155,7 +155,7 @@ fn interval(duration: Duration) -> String {
     Interval(duration).to_string()
 }
 
-/// As the rules files spell it.
+/// The word of a value, as the rules files spell it.
 pub fn word(value: &impl Serialize) -> String {
     serde_json::to_value(value).ok().and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
 }

@@ -10,7 +10,7 @@ use crate::sql::name::same_column;
 /// apart.
 pub const AUTO: &str = "auto";
 
-/// What a rule is to a table whose name it matches.
+/// The meaning of a rule for a table whose name it matches.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Meant {
     /// The rule, with the column's name in place of "auto".
@@ -27,12 +27,12 @@ impl Rule {
         self.column == AUTO
     }
 
-    /// Whether it shows in a table's columns only what the rule is to it.
+    /// True if only a table's columns show the meaning of the rule for the table.
     pub fn hangs_on_columns(&self) -> bool {
         self.is_auto() || self.is_pattern()
     }
 
-    /// What it is to `table`, which has these columns.
+    /// The meaning of the rule for `table`, which has these columns.
     pub fn meant<'a>(
         self: &Arc<Self>,
         table: &str,

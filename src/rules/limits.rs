@@ -1,4 +1,4 @@
-//! How much there may be in a folder of rules: each generator and table is kept in memory, twice
+//! Limits for a folder of rules: each generator and table is kept in memory, twice
 //! while rules change, and looked at by each reload.
 
 use std::fs::File;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::keys::RulesFile;
 use crate::toml_file::{FILE_BYTES_MAX, Finding, Findings, Source};
 
-/// Of all files together; some 1.5 KB of memory each.
+/// Generators of all files together; some 1.5 KB of memory each.
 pub(super) const GENERATORS_MAX: usize = 20_000;
 /// Rules of all files together; a pattern counts as one.
 pub(super) const TABLES_MAX: usize = 50_000;
@@ -50,7 +50,7 @@ impl Count {
 pub(super) fn within(files: Vec<PathBuf>, findings: &mut Findings) -> Vec<PathBuf> {
     let mut all = Count::default();
     for file in &files {
-        // What cannot be read is said by whoever parses it.
+        // The parser reports a file that cannot be read.
         let of_file = headers(file).unwrap_or_default();
         all.add(of_file);
         if let Some(finding) = all.excess(file, of_file) {
@@ -76,7 +76,7 @@ fn headers(file: &Path) -> std::io::Result<Count> {
     Ok(count)
 }
 
-/// The same of what was parsed: there are other ways to write a table than by its header.
+/// Checks the limits in the parsed files: there are other ways to write a table than by its header.
 pub(super) fn are_exceeded(sources: &[Source<RulesFile>], findings: &mut Findings) -> bool {
     let mut all = Count::default();
     for source in sources {

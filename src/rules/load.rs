@@ -115,7 +115,7 @@ impl Link<'_> {
                 let place = place_of(schema, name, false);
                 let name = place.0.clone();
                 let mut ignored = Findings::default();
-                // What is wrong with one is wrong with all.
+                // An error for one schema is an error for all: it is told once.
                 let findings = if nth == 0 { &mut *self.findings } else { &mut ignored };
                 let kind = spec::kind(source, &key, &name, generator, findings);
                 if let Some(first) = self.generators.get(&place) {
@@ -150,7 +150,7 @@ impl Link<'_> {
             for (nth, schema) in schemas.iter().enumerate() {
                 let place = place_of(schema, written, true);
                 if !self.is_made_of_defaults(source, &place, &key) {
-                    // What is wrong with one is wrong with all.
+                    // An error for one schema is an error for all: it is told once.
                     // A wildcard was told above.
                     let is_told = nth == 0 && !written.contains(['*', '?']);
                     self.use_generator(source, &key, &place, is_told);
@@ -233,8 +233,8 @@ impl Link<'_> {
             return;
         }
         let (name, key) = (&place.0, join(table_key, "generator"));
-        // As many as a person wrote: comparing each name with each would take for ever in a file
-        // made to.
+        // Compares only as many names as a person writes: comparing each name with each would take for ever in a file
+        // made for that.
         let compared = self.generators.keys().take(NAMES_COMPARED_MAX);
         let known: Vec<String> = compared.map(|(name, _)| name.to_string()).collect();
         let text = match nearest(&name.to_string(), known.iter().map(String::as_str)) {
@@ -248,7 +248,7 @@ impl Link<'_> {
     }
 
     fn unused(&mut self) {
-        // Where it is one for each of several schemas, each of them is drawn from or none.
+        // A generator that the file defines for several schemas is drawn from in each of them, or in none.
         let mut told = BTreeSet::new();
         for ((name, _), defined) in self.generators.iter().filter(|(_, defined)| !defined.is_used) {
             let Origin { file, line } = &defined.origin;
@@ -264,7 +264,7 @@ impl Link<'_> {
 
 const UNUSED: &str = "no table uses this generator";
 
-/// Whether it says that a generator is there in vain. Where a door is open, none is.
+/// True if the finding says that no table uses a generator. While a door is open, such a generator may still be of use.
 pub fn is_of_unused(finding: &Finding) -> bool {
     finding.text == UNUSED
 }

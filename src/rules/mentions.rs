@@ -15,7 +15,7 @@ mod words;
 use self::words::{Lengths, Piece, is_word_byte, longest_word};
 use super::pattern::{self, is_pattern};
 
-/// What was found in a text.
+/// The facts that were found in a text.
 #[allow(clippy::struct_excessive_bools)] // Independent facts, not states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Mention {
@@ -65,7 +65,7 @@ pub struct Mentions {
     wordless: Vec<(bool, Target)>,
     /// In lower case. The place of one is its bit in a [`Schemas`]; all after the last share it.
     schemas: Vec<String>,
-    /// Of these the places of patterns.
+    /// The places in `schemas` that are patterns.
     wide: Vec<usize>,
     /// There are generators that calls draw from.
     draws: bool,
@@ -90,7 +90,7 @@ enum Target {
     CallGoesOn,
 }
 
-/// Whether the word USE may begin a statement, unlike that of an index hint: before it is nothing,
+/// True if a word USE may begin a statement, unlike that of an index hint: before it is nothing,
 /// a statement's end, SET STATEMENT's FOR, perhaps a comment, or the quote of a text that is run.
 fn may_begin_with_use(text: &[u8], dynamic: bool) -> bool {
     memchr::memchr2_iter(b'u', b'U', text).any(|at| {
@@ -117,7 +117,7 @@ fn may_begin_with_use(text: &[u8], dynamic: bool) -> bool {
 }
 
 impl Mentions {
-    /// Of names by schema and table; `true`: both may be patterns.
+    /// The mentions of names by schema and table; `true`: both may be patterns.
     pub fn new<'a>(names: impl IntoIterator<Item = (&'a str, &'a str, bool)>) -> Self {
         let mut mentions = Mentions::default();
         for (schema, table, may_be_pattern) in names {
@@ -141,7 +141,7 @@ impl Mentions {
         mentions
     }
 
-    /// The same, and calls that draw from the generators of these names.
+    /// Adds the calls that draw from the generators of these names.
     #[must_use]
     pub fn and_draws<'a>(mut self, generators: impl IntoIterator<Item = &'a str>) -> Self {
         for name in generators {
@@ -160,7 +160,7 @@ impl Mentions {
         self
     }
 
-    /// Whether a text can draw ids at all.
+    /// True if a text can draw ids at all.
     pub fn has_draws(&self) -> bool {
         self.draws
     }
@@ -223,7 +223,7 @@ impl Mentions {
         found.mention()
     }
 
-    /// Whether it is or may be a schema with rules.
+    /// True if the default database is, or may be, a schema with rules.
     pub fn has_names_in(&self, default: DefaultSchema<'_>) -> bool {
         !self.is_empty() && self.schemas_of(default) != 0
     }
@@ -273,7 +273,7 @@ fn bit(place: usize) -> Schemas {
     1 << place.min(63)
 }
 
-/// What was found in a text so far.
+/// The facts that were found in a text so far.
 #[allow(clippy::struct_excessive_bools)] // Independent facts, not states.
 #[derive(Default)]
 struct Found {

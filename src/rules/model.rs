@@ -27,7 +27,7 @@ pub struct GeneratorName {
 }
 
 impl GeneratorName {
-    /// What `schema.name` may mean: either may have dots of its own. What is too long is no name.
+    /// The names that `schema.name` may mean: schema and name may have dots of their own. A text that is too long means none.
     pub fn readings(written: &str) -> impl Iterator<Item = GeneratorName> {
         let written = if written.len() > WRITTEN_BYTES_MAX { "" } else { written };
         written.match_indices('.').map(|(at, _)| {
@@ -44,7 +44,7 @@ impl fmt::Display for GeneratorName {
     }
 }
 
-/// Where a rule was written, for messages. Lines count from 1.
+/// The place where a rule was written, for messages. Lines count from 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
     pub file: PathBuf,
@@ -116,8 +116,8 @@ pub enum Collide {
 
 /// A table's (or a pattern of tables') column and the generator that fills it.
 ///
-/// As the files have it, its schema may be a pattern, and its generator a template;
-/// [`RuleSet::find`](super::RuleSet::find) gives it with those of one table in their place.
+/// In the files the schema may be a pattern, and the generator a template;
+/// [`RuleSet::find`](super::RuleSet::find) gives the rule with those of one table in their place.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rule {
     pub schema: String,
@@ -127,7 +127,7 @@ pub struct Rule {
     pub table: String,
     pub column: String,
     pub generator: GeneratorName,
-    /// What the generators of its tables are like, where each is named after its table or its schema.
+    /// The template of its tables' generators, if each generator is named after its table or its schema.
     pub made_from: Option<Arc<GeneratorSpec>>,
     pub explicit: Explicit,
     pub insert_id: InsertId,
@@ -138,7 +138,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Whether it is for all tables that are called so, and not for one that is named.
+    /// True if the rule is for all tables that match, and not for one that it names.
     pub fn is_pattern(&self) -> bool {
         self.of_schemas.is_some() || is_pattern(&self.table)
     }
@@ -148,7 +148,7 @@ impl Rule {
         format!("{}.{}", self.of_schemas.as_ref().unwrap_or(&self.schema), self.table)
     }
 
-    /// Whether the generator of this name is that of its tables, or may be that of one of them.
+    /// True if the generator of this name is that of the rule's tables, or may be that of one of them.
     pub fn draws_from(&self, name: &GeneratorName) -> bool {
         let schema = self.of_schemas.as_ref().unwrap_or(&self.schema);
         self.generator == *name
@@ -193,7 +193,7 @@ pub enum GeneratorKind {
 }
 
 impl GeneratorKind {
-    /// How the ids of one statement lie.
+    /// The distances between the ids of one statement.
     pub fn spacing(&self) -> Spacing {
         match self {
             GeneratorKind::Sequence(sequence) => Spacing::by(sequence.step),
@@ -215,7 +215,7 @@ pub struct ColumnShape {
     pub generated: bool,
     /// Left out of an INSERT without a column list.
     pub invisible: bool,
-    /// Of the primary key, alone or with others.
+    /// The column is in the primary key, alone or with others.
     pub in_primary_key: bool,
     /// NOT NULL, and without a default.
     pub needs_value: bool,
@@ -244,7 +244,7 @@ impl ColumnShape {
         }
     }
 
-    /// Whether ids can be stored in it at all: in integers, exact numbers, doubles and text.
+    /// True if ids can be stored in the column at all: in integers, exact numbers, floats, doubles, text and binary strings.
     pub fn holds_ids(&self) -> bool {
         let texts = ["char", "text", "binary", "blob"];
         self.highest().is_some()
@@ -277,7 +277,7 @@ pub struct TableShape {
 }
 
 impl TableShape {
-    /// Those that an INSERT without a column list gives values to.
+    /// The columns that an INSERT without a column list gives values to.
     pub fn visible(&self) -> impl Iterator<Item = &ColumnShape> {
         self.columns.iter().filter(|column| !column.invisible)
     }
@@ -307,7 +307,7 @@ mod tests {
         check("varchar", "varchar(20)", None);
     }
 
-    /// What MariaDB 10.11 and MySQL 9.7 have in `extra`.
+    /// Checks a text that MariaDB 10.11 or MySQL 9.7 has in `extra`.
     #[track_caller]
     fn check_extra(extra: &str, generated: bool, invisible: bool, masked: bool) {
         let column = ColumnShape::of("c", "int", "int", extra);

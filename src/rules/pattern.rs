@@ -1,17 +1,17 @@
 //! Table names with wildcards: `*` is any run of characters, `?` is one.
 
-/// Whether a table's name, as a rule writes it, stands for several tables.
+/// True if a table's name, as a rule writes it, stands for several tables.
 pub fn is_pattern(name: &str) -> bool {
     name.contains(['*', '?'])
 }
 
-/// Whether `pattern` matches all of `name`. Characters, not bytes; no allocation, and no more steps
-/// than the product of both lengths: after a `*` only the latest one is tried again.
+/// True if `pattern` matches all of `name`. Compares characters, not bytes; no allocation, and no more steps
+/// than the product of both lengths: only the latest `*` is tried again.
 pub fn matches(pattern: &str, name: &str) -> bool {
     run(pattern, name, |wanted, found| wanted == '?' || wanted == found)
 }
 
-/// Whether every name that `narrow` matches is matched by `wide` too, as far as the texts show:
+/// True if `wide` matches every name that `narrow` matches, as far as the texts show:
 /// `true` is a proof, `false` is not.
 pub fn covers(wide: &str, narrow: &str) -> bool {
     // A wildcard of `narrow` stands for characters unknown: only a wildcard can match those, and
@@ -21,7 +21,7 @@ pub fn covers(wide: &str, narrow: &str) -> bool {
 
 fn run(pattern: &str, name: &str, one: impl Fn(char, char) -> bool) -> bool {
     let (mut wanted, mut found) = (pattern.chars(), name.chars());
-    // Where to go on when the pattern does not fit: after the latest `*`, one character later in
+    // The place to continue from if the pattern does not fit: after the latest `*`, one character later in
     // the name.
     let mut retry = None;
     loop {

@@ -9,7 +9,7 @@ use crate::table_name::NameCase;
 
 const OF_THE_SERVER: [&str; 4] = ["information_schema", "mysql", "performance_schema", "sys"];
 
-/// Whether it is the server's own, which no pattern of schemas means.
+/// True if the schema is the server's own. No pattern of schemas means it.
 pub fn is_of_the_server(schema: &str) -> bool {
     OF_THE_SERVER.iter().any(|name| name.eq_ignore_ascii_case(schema))
 }
@@ -28,7 +28,7 @@ pub struct Ambiguous {
 }
 
 impl Ambiguous {
-    /// What the two rules are for, with their schemas where these differ.
+    /// The tables that the two rules are for, as written; with their schemas where these differ.
     pub fn claims(&self) -> [String; 2] {
         let is_of_one = self.first.of_schemas == self.second.of_schemas;
         [&self.first, &self.second].map(|rule| if is_of_one { rule.table.clone() } else { rule.written() })
@@ -39,7 +39,7 @@ impl Ambiguous {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RuleSet {
     generators: BTreeMap<GeneratorName, GeneratorSpec>,
-    /// What the generators of tables and schemas are made from.
+    /// The templates from which the generators of tables and schemas are made.
     templates: Vec<GeneratorSpec>,
     /// In the order of files and lines.
     rules: Vec<Arc<Rule>>,
@@ -57,7 +57,7 @@ struct Modes {
     shadow: bool,
 }
 
-/// What rules of one mode draw from.
+/// The generators that rules of one mode draw from.
 struct Drawn<'a> {
     by_name: BTreeSet<&'a GeneratorName>,
     /// They may come to a name that is defined.
@@ -78,7 +78,7 @@ struct Index {
 }
 
 impl Index {
-    /// Those that mean all tables of schemas like this one.
+    /// The rules under patterns of schemas that match this schema.
     fn wide(&self, schema: &str) -> impl Iterator<Item = &SchemaRules> + Clone {
         let is_meant = !is_of_the_server(schema);
         let fits =
@@ -106,7 +106,7 @@ impl SchemaRules {
 }
 
 impl RuleSet {
-    /// That each rule's generator is among `generators` is checked where the files are read.
+    /// Each rule's generator must be among `generators`: the code that reads the files checks this.
     pub fn new(
         generators: impl IntoIterator<Item = GeneratorSpec>,
         rules: impl IntoIterator<Item = Rule>,
@@ -174,7 +174,7 @@ impl RuleSet {
         self.find(case, schema, table).ok().flatten().filter(|rule| rule.mode == Mode::Shadow)
     }
 
-    /// Whether any rule fills a table: without one nothing is ever refused.
+    /// True if any rule fills a table: without one nothing is ever refused.
     pub fn any_acts(&self) -> bool {
         self.modes.on
     }
@@ -183,7 +183,7 @@ impl RuleSet {
         self.modes.shadow
     }
 
-    /// Whether a pattern of schemas means this one.
+    /// True if a pattern of schemas means this schema.
     pub fn is_meant_by_pattern(&self, case: NameCase, schema: &str) -> bool {
         self.index(case).wide(&case.folded(schema)).next().is_some()
     }
@@ -195,7 +195,7 @@ impl RuleSet {
         self.generators().filter(move |spec| spec.sql || !shadow.has(&spec.name) || on.has(&spec.name))
     }
 
-    /// Those that calls in SQL may draw from.
+    /// The generators that calls in SQL may draw from.
     pub fn drawn(&self) -> impl Iterator<Item = &GeneratorSpec> {
         self.generators().filter(|spec| spec.sql)
     }
@@ -239,7 +239,7 @@ impl RuleSet {
         self.generators.get(name)
     }
 
-    /// Of a rule that was found for a table.
+    /// The generator of a rule that was found for a table.
     pub fn generator_of<'a>(&'a self, rule: &'a Rule) -> Option<&'a GeneratorSpec> {
         self.generators.get(&rule.generator).or(rule.made_from.as_deref())
     }
@@ -322,7 +322,7 @@ pub(crate) mod tests {
         RuleSet::new([], tables.map(|(schema, table)| rule(schema, table)))
     }
 
-    /// What the table's rule calls it, "-" for none, "a+b" for two.
+    /// Checks the name of the table in its rule: "-" for no rule, "a+b" for two.
     #[track_caller]
     fn check(case: NameCase, schema: &str, table: &str, expect: &str) {
         let set = rules();

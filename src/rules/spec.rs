@@ -153,7 +153,7 @@ pub(super) fn schemas<'a>(source: &'a Source<RulesFile>, findings: &mut Findings
     found
 }
 
-/// What looks like a pattern or a template, where neither is meant.
+/// The first sign in a name that would make it a pattern or a template, where neither is meant.
 fn not_meant(name: &str, signs: &[&str]) -> Option<String> {
     signs.iter().find(|sign| name.contains(**sign)).map(|sign| format!("a {sign}"))
 }

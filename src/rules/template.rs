@@ -11,7 +11,7 @@ pub const TABLE: &str = "{table}";
 /// MySQL manual, "Identifier Length Limits".
 pub const NAME_CHARS_MAX: usize = 64;
 
-/// Whether a name has words in it that stand for a table's, or what is wrong with it.
+/// True if a name has words in it that stand for a table's names; an error: what is wrong with the name.
 pub fn words(text: &str) -> Result<bool, String> {
     if text.contains("${") {
         return Err("has a ${, but rules files cannot use variables; write the name itself".to_owned());
@@ -27,7 +27,7 @@ pub fn literal(text: &str) -> String {
     text.replace(SCHEMA, "").replace(TABLE, "")
 }
 
-/// What the names of generators are made of.
+/// True if the names of generators may have this character.
 pub fn is_plain(c: char) -> bool {
     c.is_alphanumeric() || c == '_' || c == '-'
 }
@@ -56,7 +56,7 @@ fn plain(text: &str) -> String {
 }
 
 impl GeneratorName {
-    /// Whether it stands for a generator of each table, or of each schema.
+    /// True if the name stands for a generator of each table, or of each schema.
     pub fn is_template(&self) -> bool {
         [&self.schema, &self.name].into_iter().any(|text| text.contains(SCHEMA) || text.contains(TABLE))
     }
@@ -81,12 +81,13 @@ impl GeneratorName {
         }
     }
 
-    /// Whether it may stand for `name`.
+    /// True if this template may stand for `name`.
     pub fn makes(&self, name: &GeneratorName) -> bool {
         self.makes_for("*", "*", name)
     }
 
-    /// Whether it may stand for `name` where tables are called like this; whether letter case counts is the server's to say.
+    /// True if this template may stand for `name` where tables are called like this. Letter case is ignored too, because only the
+    /// server says whether it counts.
     pub fn makes_for(&self, schema: &str, table: &str, name: &GeneratorName) -> bool {
         let of_name = |pattern: &str| -> String {
             pattern.chars().map(|c| if is_plain(c) || matches!(c, '*' | '?') { c } else { '_' }).collect()

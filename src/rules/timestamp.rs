@@ -50,7 +50,7 @@ fn layout(
     match written {
         Some(LayoutKey::Preset(name)) => Preset::find(name.as_str()).map(Preset::layout),
         Some(LayoutKey::Table(table)) => own_layout(source, key, table, findings),
-        // What does not fit has been told already.
+        // A value that does not fit has its error already.
         None if source.is_written(key) => None,
         None => {
             let text = "is missing; write, for example, layout = \"snowflake\"";

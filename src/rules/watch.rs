@@ -1,4 +1,4 @@
-//! Whether the files of a rules folder are others than those that were read, and have come to rest.
+//! Notices that the files of a rules folder differ from those that were read, and that nobody writes them any more.
 //!
 //! The folder is looked at again and again rather than waited on: what a link leads to, what lies
 //! on another machine's disk, and a folder that is put in another's place change without a notice
@@ -18,7 +18,7 @@ pub struct Mark {
     files: Result<Vec<(PathBuf, Option<FileMark>)>, String>,
 }
 
-/// Of the file that a link leads to.
+/// The mark of one file; for a link, that of the file that it leads to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct FileMark {
     device: u64,
@@ -26,7 +26,7 @@ struct FileMark {
     bytes: u64,
     /// Seconds and nanoseconds.
     modified: (i64, i64),
-    /// Of its owner, rights and links too: a copy may bear its original's time.
+    /// The time of the last change, also of the owner, rights and links: a copy may bear its original's time.
     changed: (i64, i64),
 }
 
@@ -61,7 +61,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// A look at the folder. Whether it is another than what was `read` last, and the same as at
+    /// Takes a look at the folder. True if it differs from what was `read` last, and is the same as at
     /// the look before.
     pub fn is_due(&mut self, now: Mark, read: &Mark) -> bool {
         let rests = self.last.as_ref() == Some(&now);
@@ -79,7 +79,7 @@ mod tests {
 
     use super::{Mark, Watch};
 
-    /// What each change does to the mark of a folder with a.toml in it.
+    /// Checks whether a change shows in the mark of a folder with a.toml in it.
     #[track_caller]
     fn changes(change: impl Fn(&Path), expect: bool) {
         let folder = tempfile::tempdir().unwrap();
@@ -102,7 +102,7 @@ mod tests {
         changes(|folder| fs::write(folder.join("a.toml~"), "x").unwrap(), false);
     }
 
-    /// As long, and from the same second: by a rename over it.
+    /// The new file has the same length and the same time, and is renamed over the old one.
     #[test]
     fn a_file_put_in_anothers_place() {
         changes(
@@ -118,7 +118,7 @@ mod tests {
         );
     }
 
-    /// As a Kubernetes ConfigMap is mounted: a.toml -> ..data/a.toml, and `..data` is a link that
+    /// The links of a mounted Kubernetes ConfigMap: a.toml -> ..data/a.toml, and `..data` is a link that
     /// is swapped.
     #[test]
     fn a_link_above_the_file_is_swapped() {

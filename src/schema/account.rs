@@ -9,10 +9,10 @@ use super::SchemaError;
 use super::servers::Primary;
 use crate::address::Address;
 
-/// What the way to a server answers with where nobody is there (ER_SERVER_SHUTDOWN), and what it says before the reason.
+/// The error of a [`Way`] that cannot reach the server (ER_SERVER_SHUTDOWN), and its text before the reason.
 const UNREACHABLE: u16 = 1053;
 const UNREACHABLE_TEXT: &str = "Can't connect to remote MySQL server: ";
-/// And where its TLS or its greeting does not fit (ER_UNKNOWN_ERROR).
+/// The error of a [`Way`] to a server whose TLS or greeting does not fit (ER_UNKNOWN_ERROR).
 const UNFIT: u16 = 1105;
 
 /// The name of a socket by which an address is reached.

@@ -1,4 +1,4 @@
-//! What a migration asks the live server: columns with AUTO_INCREMENT, how it counts, who is
+//! The questions of a migration to the live server: which columns have AUTO_INCREMENT, how it counts, who is
 //! connected, which ids are there.
 
 use std::collections::BTreeMap;
@@ -19,10 +19,10 @@ pub struct Counter {
     pub schema: String,
     pub table: String,
     pub column: ColumnShape,
-    /// As it is written in CREATE TABLE: `int(10) unsigned`.
+    /// The column's type as CREATE TABLE writes it: `int(10) unsigned`.
     pub column_type: String,
     pub engine: String,
-    /// As the engine estimates them.
+    /// The number of rows, as the engine estimates it.
     pub rows: u64,
     /// The id that it would hand out next, of an increment of 1.
     pub next: u64,
@@ -63,7 +63,7 @@ pub struct Tally {
     pub others: Option<(u64, u64)>,
 }
 
-/// Of a row of information_schema's privileges: granted to this account itself.
+/// A condition for a row of information_schema's privileges: the right is granted to this account itself.
 const IS_OURS: &str = "grantee = CONCAT('''', SUBSTRING_INDEX(CURRENT_USER(), '@', 1), '''@''', \
                        SUBSTRING_INDEX(CURRENT_USER(), '@', -1), '''')";
 
@@ -90,7 +90,7 @@ const READING_TIMEOUT: Duration = Duration::from_hours(1);
 const SYSTEM_SCHEMAS: &str = "'mysql', 'sys', 'performance_schema', 'information_schema'";
 
 impl Schema {
-    /// Of information_schema, where it opens every table.
+    /// Rows of information_schema, by a query for which the server opens every table.
     pub(super) async fn slow_rows(&self, sql: &str) -> Result<Vec<Row>, SchemaError> {
         self.read(sql, vec![], self.timeout * 24).await
     }
@@ -164,7 +164,7 @@ impl Schema {
         Ok(rows.iter().filter_map(|row| Some((text(row, 0)?.to_lowercase(), text(row, 1)?))).collect())
     }
 
-    /// What `SHOW CREATE TABLE` prints in the usual sql_mode; `None` where there is no such table.
+    /// The text that `SHOW CREATE TABLE` prints in the usual sql_mode. `None`: there is no such table.
     pub async fn create_table(&self, schema: &str, table: &str) -> Result<Option<String>, SchemaError> {
         const NO_SUCH_TABLE: u16 = 1146;
         let mut conn = self.looking(BINDING_LOCK_SECONDS).await?;
@@ -182,7 +182,7 @@ impl Schema {
         }
     }
 
-    /// Who is connected; `None` where the account lacks PROCESS, and so sees itself only.
+    /// The sessions that are connected. `None`: the account lacks PROCESS, and so sees only itself.
     pub async fn sessions(&self) -> Result<Option<Vec<Session>>, SchemaError> {
         let may = format!(
             "SELECT COUNT(*) FROM information_schema.user_privileges WHERE privilege_type = 'PROCESS' AND {IS_OURS}"
@@ -267,7 +267,7 @@ impl Schema {
         })
     }
 
-    /// Whether a key of the column alone keeps rows with the same id out.
+    /// True if a unique key of the column alone keeps rows with the same id out.
     pub async fn has_unique_key(&self, of: IdColumn<'_>) -> Result<bool, SchemaError> {
         let sql = "SELECT COUNT(*) FROM (SELECT index_name FROM information_schema.statistics \
                    WHERE table_schema = ? AND table_name = ? AND table_name = CAST(? AS BINARY) AND non_unique = 0 \

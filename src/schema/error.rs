@@ -11,7 +11,7 @@ pub enum SchemaError {
     /// It is not the account's fault.
     #[error("the server at {address} {why}")]
     Unreachable { address: String, why: String },
-    /// Of several servers.
+    /// None of several servers can be used. One error for each.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; and "))]
     Nowhere(Vec<SchemaError>),
     // Not its source too: a chain of errors would print the server's text twice.
@@ -36,22 +36,22 @@ impl From<mysql_async::Error> for SchemaError {
 const LOCK_WAIT_TIMEOUT: u16 = 1205;
 
 impl SchemaError {
-    /// Whether the query waited in vain for a lock on the table: LOCK TABLES, or DDL.
+    /// True if the query waited in vain for a lock on the table: LOCK TABLES, or DDL.
     pub fn waits_for_lock(&self) -> bool {
         matches!(self, SchemaError::Query(mysql_async::Error::Server(error)) if error.code == LOCK_WAIT_TIMEOUT)
     }
 
-    /// The same, or that was found out already.
+    /// True if the query waited in vain for a lock on the table, or the error is [`SchemaError::Locked`] already.
     pub fn is_locked(&self) -> bool {
         self.waits_for_lock() || matches!(self, SchemaError::Locked { .. })
     }
 
-    /// Whether the database, the table or the column is not there.
+    /// True if the database, the table or the column is not there.
     pub fn is_gone(&self) -> bool {
         matches!(self, SchemaError::Query(mysql_async::Error::Server(error)) if [1049, 1054, 1146].contains(&error.code))
     }
 
-    /// Whether the account lacks a right: on the database, the table, or a column.
+    /// True if the account lacks a right: on the database, the table, or a column.
     pub fn is_denied(&self) -> bool {
         matches!(self, SchemaError::Query(mysql_async::Error::Server(error)) if [1044, 1142, 1143].contains(&error.code))
     }

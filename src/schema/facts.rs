@@ -26,17 +26,17 @@ pub struct Facts {
     pub clocks: Option<(Moment, Moment)>,
     /// SHOW GRANTS of the control account, a line each.
     pub grants: Vec<String>,
-    /// Of all accounts that the control account sees.
+    /// The rights of all accounts that the control account sees.
     pub accounts: Accounts,
     /// The schemas that the account sees.
     pub schemas: BTreeSet<String>,
-    /// Of the ruled schemas.
+    /// The tables of the ruled schemas.
     pub tables: Vec<TableFacts>,
-    /// That lead to tables of the ruled schemas.
+    /// The foreign keys that lead to tables of the ruled schemas.
     pub foreign_keys: Vec<ForeignKey>,
-    /// Of all schemas that the account sees, but the server's own.
+    /// The bodies in all schemas that the account sees, except in the server's own.
     pub bodies: Vec<Body>,
-    /// As `bodies`.
+    /// The views in all schemas that the account sees, except in the server's own.
     pub views: Vec<ViewFacts>,
 }
 
@@ -69,11 +69,11 @@ pub enum Highest {
 #[derive(Debug, Clone, PartialEq)]
 pub struct ColumnFacts {
     pub shape: ColumnShape,
-    /// As the server writes it: "int(10) unsigned".
+    /// The column's type as the server writes it: "int(10) unsigned".
     pub column_type: String,
-    /// Of text: characters, or bytes.
+    /// The length of a text column, in characters or bytes.
     pub length: Option<u64>,
-    /// Of DECIMAL: digits, and those behind the point.
+    /// The digits of a DECIMAL column, and the number of those after the decimal point.
     pub digits: Option<(u64, u64)>,
     pub is_nullable: bool,
     /// An INSERT that leaves it out is no error, for there is a DEFAULT, which is not NULL.
@@ -101,7 +101,7 @@ pub struct ForeignKey {
     pub to: (String, String, String),
 }
 
-/// What runs on the server by itself.
+/// The kinds of code that the server runs by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BodyKind {
     Procedure,
@@ -135,7 +135,7 @@ pub struct Body {
 pub struct ViewFacts {
     pub schema: String,
     pub name: String,
-    /// As information_schema writes it; empty where the account lacks SHOW VIEW.
+    /// The definition as information_schema writes it. Empty if the account lacks SHOW VIEW.
     pub definition: String,
     /// The server takes INSERTs through it, or other changes.
     pub is_updatable: bool,

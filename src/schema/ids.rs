@@ -15,11 +15,12 @@ use crate::text_query::with_values;
 /// Ids of a text column that are named one by one.
 const TEXTS_MAX: u64 = 10_000;
 
-/// How long the highest id of a table that is bound waits for the table's lock, while no other
-/// table is bound.
+/// Seconds that the query for the highest id of a table waits for the table's lock, when the table is assigned to its
+/// generator. No other table is assigned meanwhile.
 pub const BINDING_LOCK_SECONDS: u32 = 5;
 
-/// The same of a table in use. Another session may hold that lock for as long as it likes.
+/// Seconds that the query for the highest id of a table in use waits for the table's lock. Another session may hold
+/// that lock for as long as it likes.
 const USE_LOCK_SECONDS: u32 = 1;
 
 /// Columns whose highest ids are read together. Where that fails, each is read alone.
@@ -102,7 +103,7 @@ impl Schema {
         self.highest_of(case, asked, USE_LOCK_SECONDS).await
     }
 
-    /// Whether an index begins with the column. Without one, its highest value takes a look at each row.
+    /// True if an index begins with the column. Without one, the server looks at each row for the highest value.
     pub async fn index_begins_with(&self, of: Highest<'_>) -> Result<bool, SchemaError> {
         let sql = "SELECT COUNT(*) FROM information_schema.statistics WHERE table_schema = ? AND table_name = ? \
                    AND seq_in_index = 1 AND LOWER(column_name) = LOWER(?)";
@@ -259,7 +260,7 @@ fn highest_in(
             id_max.unwrap_or(i64::MAX.unsigned_abs())
         );
     }
-    // Of DECIMAL and DOUBLE too no more than digits.
+    // DECIMAL and DOUBLE too give digits only.
     let up_to = id_max.map_or_else(String::new, |id| format!(" WHERE {column} <= {id}"));
     format!("SELECT CAST(CAST(CEILING(MAX({column})) AS DECIMAL(65)) AS CHAR) FROM {from}{up_to}")
 }
@@ -282,7 +283,8 @@ async fn counter_of(conn: &mut Conn, schema: &str, table: &str) -> Result<Option
     Ok(counter.flatten())
 }
 
-/// Of the highest id, as digits, and the next of the AUTO_INCREMENT counter.
+/// The highest id that may be in a table, from the highest id in the column, as digits, and the next id of the
+/// AUTO_INCREMENT counter.
 fn above(highest: Option<&str>, counter: Option<u64>, id_max: Option<u64>) -> u64 {
     let highest = highest.map_or(0, as_highest);
     let counter = counter.unwrap_or(1).saturating_sub(1);
@@ -302,7 +304,7 @@ fn is_spaced(number: &str, first: u64, spacing: &Spacing) -> String {
             format!("{above} MOD {distance} MOD {step}=0 AND {above} MOD {distance} DIV {step}<{ids}")
         }
     };
-    // What is below the first is never subtracted from, in whatever order the server looks.
+    // A number below the first is never subtracted from, in whatever order the server evaluates.
     format!(" AND IF({number}<{first},0,{is_one})")
 }
 
@@ -311,7 +313,7 @@ pub(super) fn as_highest(digits: &str) -> u64 {
     if digits.starts_with('-') { 0 } else { digits.parse().unwrap_or(u64::MAX) }
 }
 
-/// Of a text column: whether the value is what an id of ours looks like.
+/// A condition for a text column: true if the value looks like an id of Rowstamp.
 fn is_digits(column: &str) -> String {
     format!("CONVERT({column} USING utf8mb4) REGEXP '^[0-9]{{1,19}}$'")
 }

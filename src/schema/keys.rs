@@ -15,8 +15,8 @@ pub struct WholeKey {
     pub parent: TableName,
     /// The child's columns, each with the parent's that it refers to.
     pub columns: Vec<(String, String)>,
-    /// As the server writes them: CASCADE, SET NULL, NO ACTION, RESTRICT. Empty where the account
-    /// does not see them: MariaDB wants another right than SELECT.
+    /// The rule as the server writes it: CASCADE, SET NULL, NO ACTION, RESTRICT. Empty if the account does not see
+    /// it: MariaDB wants another right than SELECT.
     pub on_delete: String,
     pub on_update: String,
 }

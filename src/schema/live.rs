@@ -1,4 +1,4 @@
-//! What names are to the backend, and which of its tables have rules.
+//! The tables, views and sequences that the backend has under a name, and which of its tables have rules.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use crate::sql::name::same_column;
 use crate::sql::scan::scan;
 use crate::table_name::{FoldedName, NameCase, TableName};
 
-/// What a name is to the backend.
+/// The table, view or sequence that a name stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LiveTable {
     pub kind: TableKind,
-    /// As the backend spells it.
+    /// The name as the backend spells it.
     pub name: String,
     pub shape: TableShape,
 }
@@ -179,7 +179,7 @@ impl Schema {
         Ok(self.table(NameCase::Sensitive, schema, table).await?.map(|live| live.shape))
     }
 
-    /// What a name stands for, and its columns in their order; `None` where there is nothing of it.
+    /// The table that a name stands for, and its columns in their order. `None`: there is nothing of that name.
     pub async fn table(
         &self,
         case: NameCase,
@@ -216,7 +216,7 @@ impl Schema {
 /// by the other's name too.
 type Found = BTreeMap<FoldedName<'static>, BTreeMap<u64, Row>>;
 
-/// What these tables of a schema are, and their columns.
+/// The query for the kinds of these tables of a schema and for their columns, and its values.
 fn reading(schema: &str, tables: &[&str]) -> (String, Vec<Value>) {
     let mut arms = Vec::new();
     let mut values: Vec<Value> = Vec::new();
@@ -261,7 +261,7 @@ fn live_table(rows: &BTreeMap<u64, Row>) -> Option<LiveTable> {
         let Some(body) = text(trigger, 4) else { continue };
         shows_insert_id |= body.to_ascii_lowercase().contains("last_insert_id");
         if text(trigger, 5).is_some_and(|timing| timing.eq_ignore_ascii_case("BEFORE")) {
-            // What cannot be read is left out, as where the account may not see it.
+            // A trigger that cannot be read is left out, as one that the account may not see.
             let scan = scan(&body, OF_BODIES).unwrap_or_default();
             for column in &mut columns {
                 column.set_by_trigger |= scan.sets_new.iter().any(|name| same_column(name, &column.name));

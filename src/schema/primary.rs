@@ -7,10 +7,10 @@ use std::time::Duration;
 use super::account::Inner;
 use crate::role::{self, Role};
 
-/// How often all addresses are asked, where there are several.
+/// The pause between two rounds in which all addresses are asked. A single address is not asked.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long one may take to answer.
+/// The longest time that one address may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Looks once, then every second until the account is dropped. A single address is not asked.

@@ -1,4 +1,4 @@
-//! What is known of the servers of `backend.address`.
+//! The state of the servers of `backend.address`, as far as it is known.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,18 +23,18 @@ struct Chosen {
     seen: Mutex<Vec<SeenServer>>,
 }
 
-/// What was seen of a server.
+/// The state of a server, as it was seen.
 #[derive(Debug, Clone, Default)]
 pub struct SeenServer {
     /// When it was asked last. `None`: it was not.
     pub role: Option<Role>,
-    /// Of connections for clients, without their logins.
+    /// The times that connections for clients took, without their logins.
     pub connected: Arc<Timing>,
-    /// How often connections for clients could not be made.
+    /// The number of connections for clients that could not be made, by the reason.
     pub failed: BTreeMap<ConnectFailure, u64>,
     /// Why the last one could not be made, and when.
     pub last_error: Option<(String, SystemTime)>,
-    /// Whether the last connection for a client could be made. `None`: there was none yet.
+    /// True if the last connection for a client could be made. `None`: there was none yet.
     pub is_reached: Option<bool>,
 }
 
@@ -70,7 +70,7 @@ impl ConnectFailure {
     }
 }
 
-/// Of a connection that could not be made to an address that is known.
+/// The reason why a connection to a known address could not be made.
 impl From<&io::Error> for ConnectFailure {
     fn from(error: &io::Error) -> Self {
         match error.kind() {
@@ -101,7 +101,7 @@ impl Primary {
         self.0.nth.store(nth, Ordering::Release);
     }
 
-    /// Of the server in this place.
+    /// The state of the server in this place.
     pub fn seen(&self, nth: usize) -> SeenServer {
         self.0.seen.lock().get(nth).cloned().unwrap_or_default()
     }

@@ -9,8 +9,7 @@ use super::{Schema, SchemaError, text};
 pub struct ViewText {
     pub schema: String,
     pub name: String,
-    /// As information_schema writes it, every name between backticks; empty where the account lacks
-    /// SHOW VIEW.
+    /// The definition as information_schema writes it, every name between backticks. Empty if the account lacks SHOW VIEW.
     pub definition: String,
 }
 
@@ -37,11 +36,11 @@ const CHANGING: [&str; 18] = [
     "Com_revoke_roles",
 ];
 
-/// How often statements that change views were begun on the server, by anybody, since it started.
-/// Another server, or one that was started again, shows other counts.
+/// The number of statements that change views and were begun on the server, by anybody, since it started. Another
+/// server, or one that was started again, shows other counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ViewSigns {
-    /// As [`Primary::get`](super::Primary::get) has it.
+    /// The server's place, from [`Primary::get`](super::Primary::get).
     server: usize,
     counts: BTreeMap<String, u64>,
 }

@@ -1,4 +1,4 @@
-//! What runs beside the sessions.
+//! The tasks that run beside the sessions.
 
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ const PAUSE_FACTOR: u32 = 10;
 /// After a lapse of the tables' locks, between two tries to assign the tables again.
 const BIND_INTERVAL: Duration = Duration::from_millis(200);
 
-/// How often tables are looked for that are gone, where no session has sent DDL.
+/// The interval of looks for tables that are gone, if no session has sent DDL.
 const GONE_INTERVAL: Duration = Duration::from_mins(10);
 
 pub(super) fn watch(tables: &Arc<InForce>, store: &dyn Store) {
@@ -85,7 +85,7 @@ async fn raise_generators(tables: Weak<InForce>) {
     }
 }
 
-/// What was counted of tables in shadow mode goes to the log. Ends with the tables.
+/// Logs the counts of tables in shadow mode. Ends with the tables.
 async fn tell_shadow(tables: Weak<InForce>) {
     let mut logged = Vec::new();
     loop {

@@ -26,7 +26,7 @@ use crate::users::Directory;
 /// One of each, in the order of [`DOORS`].
 pub(super) type PerDoor<T> = [T; 2];
 
-/// What a reload replaces.
+/// The settings that a reload replaces.
 pub(super) type DoorTerms = Arc<ArcSwap<ReloadableTerms>>;
 
 pub struct ReloadableTerms {
@@ -74,7 +74,7 @@ pub(super) fn addresses(config: &Config) -> PerDoor<Option<&Address>> {
     settings(config).map(|door| door.address.as_ref())
 }
 
-/// Those that are on: "Redis protocol at 127.0.0.1:6379 (TLS preferred)".
+/// The doors that are on: "Redis protocol at 127.0.0.1:6379 (TLS preferred)".
 pub(crate) fn described(config: &Config) -> impl Iterator<Item = String> {
     settings(config).into_iter().zip(DOORS).filter_map(|(door, (name, protocol))| {
         let (address, tls) = (door.address.as_ref()?, word(&door.tls.mode));
@@ -100,7 +100,7 @@ pub(super) async fn bind_sockets(
     Ok([bind(resp, resp_at, resp_socket).await?, bind(api, api_at, api_socket).await?])
 }
 
-/// Where a door is off, no file is read or made for its TLS.
+/// The terms by these settings. A door that is off reads and makes no file for its TLS.
 pub(super) fn terms(config: &Config) -> Result<ReloadableTerms, TlsError> {
     let of = |settings: &DoorSettings, state_path: &Path| match settings.address {
         Some(_) => ClientSide::new(&settings.tls, state_path),
@@ -118,7 +118,7 @@ pub(super) fn terms(config: &Config) -> Result<ReloadableTerms, TlsError> {
     Ok(ReloadableTerms { tls, services, modes, compat })
 }
 
-/// What the doors of this process stand on.
+/// The parts that the doors of this process need.
 pub(super) struct Doors {
     pub(super) shared: Arc<ArcSwap<Shared>>,
     pub(super) users: Arc<Directory>,
@@ -231,7 +231,7 @@ impl SeenDoors {
                 name,
                 protocol,
                 is_open: listens.is_some(),
-                // As it came out, where the port was left to the system.
+                // The real address, if the port was left to the system.
                 address: listens.or_else(|| written.map(Address::to_string)),
                 tls: mode.clone(),
                 compat: if name == API { reloadable.compat.clone() } else { Vec::new() },

@@ -31,7 +31,7 @@ pub(super) fn shut_to_others(folder: &Path) -> anyhow::Result<()> {
             );
         }
     }
-    // What is there of it, as it is without links.
+    // The part of the path that is there, without links.
     let Some(there) = path.ancestors().find_map(|part| part.canonicalize().ok()) else { return Ok(()) };
     let is_itself = path.canonicalize().is_ok();
     for (nth, part) in there.ancestors().enumerate() {
@@ -135,7 +135,8 @@ mod tests {
             folder(&at(name), mode);
             check(&at(name), expect);
         }
-        // Who can write above it can put another in its place, but not where that is sticky.
+        // A user who can write to the folder above can put another folder in its place, but not if the one above is
+        // sticky.
         folder(&at("sticky/state"), 0o700);
         check(&at("sticky/state"), "fine");
         folder(&at("open/state"), 0o700);

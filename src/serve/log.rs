@@ -17,8 +17,8 @@ pub type SetLogLevel = Box<dyn Fn(LogLevel) + Send + Sync>;
 /// Libraries are heard when something is wrong with them.
 fn filter(level: LogLevel) -> EnvFilter {
     let level = word(&level);
-    // Of each client that connects by an IP address rustls says "Illegal SNI extension": nothing is
-    // wrong, and all connect so.
+    // For each client that connects by an IP address rustls says "Illegal SNI extension": nothing is wrong, and all
+    // connect so.
     EnvFilter::new(format!("warn,rustls::msgs::handshake=error,rowstamp={level}"))
 }
 

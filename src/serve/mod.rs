@@ -63,7 +63,7 @@ use crate::users::Directory;
 /// For the users of the store, at the start.
 const USERS_WAIT: Duration = Duration::from_secs(2);
 
-/// How the process was started.
+/// The file and the options that the process was started with.
 #[derive(Debug)]
 pub struct Start {
     pub config_path: PathBuf,
@@ -236,7 +236,7 @@ pub async fn run(
     });
     if is_handed {
         notify::handed_over();
-        // Who has the clients is who tells of them.
+        // Metrics and the page come from the process that has the clients.
         drop(http);
         // The other process has its own, at this address.
         consoles.shutdown().await;

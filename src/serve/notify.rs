@@ -1,4 +1,4 @@
-//! What a service manager is told: sd_notify(3), where NOTIFY_SOCKET says that it listens.
+//! Messages to a service manager: sd_notify(3), if NOTIFY_SOCKET says that it listens.
 
 use sd_notify::NotifyState;
 
@@ -18,7 +18,7 @@ pub(super) fn stopping(why: &str) {
     tell(&[NotifyState::Stopping, NotifyState::Status(why)]);
 }
 
-/// Another process has the clients. Not `Stopping`, behind which systemd's own deadline for sessions would begin.
+/// Another process has the clients. Not `Stopping`, after which systemd's own deadline for sessions would begin.
 pub(super) fn handed_over() {
     tell(&[NotifyState::Status(
         "another process has taken over; this process serves its remaining sessions",

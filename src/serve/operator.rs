@@ -48,7 +48,7 @@ use crate::store::metered::StoreMeter;
 use crate::tables::{Covered, InForce};
 use crate::users::{Change, ChangeError, Changed, Directory};
 
-/// What the desk stands on.
+/// The parts that the desk needs.
 pub(crate) struct Parts {
     pub(crate) config: Config,
     pub(crate) shared: Arc<ArcSwap<Shared>>,
@@ -62,7 +62,7 @@ pub(crate) struct Parts {
 }
 
 pub(crate) struct ProxyDesk {
-    /// Where applications connect to, as it came out.
+    /// The address that applications connect to, with the real port.
     listen: String,
     parts: Parts,
     doors: SeenDoors,

@@ -1,4 +1,5 @@
-//! What would keep `serve` from starting, as far as this machine shows it. Nothing is changed, and no server is asked.
+//! Faults that would keep `serve` from starting, as far as this machine shows them. Nothing is changed, and no server
+//! is asked.
 //!
 //! The files themselves are read where the configuration is loaded. Here is what they name: addresses, folders, the store.
 
@@ -41,7 +42,7 @@ impl Look<'_> {
         self.findings.push(self.places.error(key, why));
     }
 
-    /// Where it is not, the error is told.
+    /// True if it is fine. If it is not, the error becomes a finding.
     fn is_fine(&mut self, key: &str, tried: anyhow::Result<()>) -> bool {
         let is_fine = tried.is_ok();
         if let Err(error) = tried {

@@ -39,13 +39,13 @@ pub enum ReloadError {
     Task(#[from] tokio::task::JoinError),
 }
 
-/// What a reload did.
+/// The effects of a reload.
 #[derive(Debug)]
 pub struct Reloaded {
     pub rules: usize,
-    /// That are there; of a dry run those of the files.
+    /// The generators that are there; in a dry run, those of the files.
     pub generators: usize,
-    /// Of the rules.
+    /// The changes of the rules.
     pub changes: Vec<Change>,
     pub warnings: Findings,
     /// Keys of rowstamp.toml that were changed and act.
@@ -54,7 +54,7 @@ pub struct Reloaded {
     pub waiting: Vec<&'static str>,
 }
 
-/// How reloads went, dry runs aside.
+/// The counts of reloads and the last result, without dry runs.
 #[derive(Debug, Clone)]
 pub(crate) struct Done {
     pub(crate) good: u64,
@@ -64,7 +64,7 @@ pub(crate) struct Done {
     pub(crate) good_at: SystemTime,
 }
 
-/// What came of a reload, as the log has it.
+/// The outcome of a reload; the log has the reasons.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     InForce,
@@ -77,13 +77,13 @@ pub(crate) enum Outcome {
 /// Reads the files again when it is told to.
 pub struct Reloader {
     config_path: PathBuf,
-    /// What acts. Held while files are read: one reload at a time.
+    /// The active configuration. Held while files are read: one reload at a time.
     acting: tokio::sync::Mutex<Config>,
-    /// The same, for those who only look.
+    /// Notes for readers that must not wait for a reload.
     notes: Mutex<Notes>,
     /// rowstamp.toml at the start.
     began: Arc<ConfigFile>,
-    /// What new sessions get.
+    /// The settings and rules that new sessions get.
     shared: Arc<ArcSwap<Shared>>,
     terms: DoorTerms,
     users: Arc<Directory>,
@@ -98,7 +98,7 @@ struct Notes {
     done: Done,
 }
 
-/// What was read and checked, and is not active yet.
+/// Files that were read and checked, and are not active yet.
 struct Next {
     config: Config,
     written: Arc<ConfigFile>,
@@ -161,7 +161,7 @@ impl Reloader {
         reloaded
     }
 
-    /// What [`Reloader::reload`] would do, as far as the files tell; nothing is changed.
+    /// The changes that [`Reloader::reload`] would make, as far as the files tell; nothing is changed.
     pub(crate) async fn dry_run(&self) -> Result<Reloaded, ReloadError> {
         let acting = self.acting.lock().await;
         Ok(self.next(&acting, false).await?.summary)

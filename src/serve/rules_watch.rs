@@ -7,7 +7,7 @@ use crate::rules::{Mark, Watch};
 use crate::serve::caught;
 use crate::serve::reload::{Outcome, Reloader};
 
-/// How often the folder is looked at; files that two looks find the same have come to rest.
+/// The interval of looks at the folder; files that two looks find the same have come to rest.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// Rules that could not be made active, since the store or the backend was away, are tried again.
 const RETRY_INTERVAL: Duration = Duration::from_secs(10);

@@ -5,19 +5,19 @@ use std::time::Duration;
 use crate::address::Address;
 use crate::address::listener::{ListenError, Listener};
 
-/// How often the socket of the process before is asked for.
+/// The pause before the socket of the process before is asked for again.
 const AGAIN: Duration = Duration::from_millis(200);
 
 /// So often is nothing said of an address that is taken.
 const TAKEN_MAX: u32 = 10;
 
-/// What is said of a socket.
+/// The texts about a socket.
 pub(super) struct Names {
-    /// That cannot listen: stands before the address.
+    /// The words before the address in the error that it cannot listen.
     pub(super) what: &'static str,
-    /// What it is like without.
+    /// The effect of its absence.
     pub(super) without: &'static str,
-    /// As of [`ListenError::new`].
+    /// The remedies for [`ListenError::new`].
     pub(super) remedies: [&'static str; 3],
 }
 

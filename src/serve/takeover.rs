@@ -18,11 +18,11 @@ use crate::store::{Key, Store, StoreError};
 use crate::tables::InForce;
 use crate::takeover::{Handover, RemoteSuccessor, Sockets, TakeoverError, TakeoverRequest, TakeoverServer};
 
-/// What the other process let go of may be held for a moment more, by a call that was under way.
+/// A store that the other process let go of may be held for a moment more, by a call that was under way.
 const RELEASE_DEADLINE: Duration = Duration::from_secs(5);
 const RELEASE_PAUSE: Duration = Duration::from_millis(20);
 
-/// How long the store may take to show that it is there.
+/// The time that the store has to show that it is there.
 const STORE_DEADLINE: Duration = Duration::from_secs(2);
 
 /// Between two attempts to open the store again.
@@ -128,7 +128,7 @@ impl Incumbent {
         }
     }
 
-    /// Whether the other process has taken over. If not, this one goes on as before.
+    /// True if the other process has taken over. If not, this one continues as before.
     pub(crate) async fn hand(
         &mut self,
         mut request: TakeoverRequest,
@@ -191,7 +191,7 @@ impl Incumbent {
     }
 }
 
-/// As the other process compares them.
+/// The addresses as text, to compare them with those of the other process.
 fn written(doors: PerDoor<Option<&Address>>) -> PerDoor<Option<String>> {
     doors.map(|address| address.map(Address::to_string))
 }

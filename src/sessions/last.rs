@@ -6,7 +6,7 @@ use crate::sql::digest::digest;
 /// A longer text is not kept: each session has one.
 const TEXT_BYTES_MAX: usize = 4 * 1024;
 
-/// As it came: its digest is made when somebody asks, which is seldom.
+/// The statement as it came. Its digest is made when somebody asks, which is seldom.
 #[derive(Debug, Default)]
 pub(super) enum Last {
     #[default]
@@ -25,7 +25,7 @@ pub(super) enum Last {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LastDigest {
-    /// As `log.audit` has it. `None`: its text was not kept.
+    /// The digest as `log.audit` writes it. `None`: the statement's text was not kept.
     pub hash: Option<String>,
     pub text: String,
 }

@@ -26,7 +26,7 @@ pub struct RefusedStatement {
     pub digest: String,
     /// Without its values.
     pub statement: String,
-    /// As the client was told last.
+    /// The reason, as the last client was told.
     pub why: String,
     pub count: u64,
     /// Whose the last one was.

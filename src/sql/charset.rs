@@ -1,4 +1,4 @@
-//! Where a character ends. Source of the byte ranges: the servers' strings/ctype-*.c.
+//! Finds where a character ends. Source of the byte ranges: the servers' strings/ctype-*.c.
 
 use super::dialect::ClientCharset;
 
@@ -51,8 +51,8 @@ fn utf8_bytes(bytes: &[u8]) -> Option<usize> {
     std::str::from_utf8(bytes.get(..len)?).is_ok().then_some(len)
 }
 
-/// Whether bytes of a string or comment may be skipped one by one: no character has a byte after
-/// its first that looks like a quote, a backslash or another ASCII sign.
+/// True if the bytes of a string or comment may be skipped one by one: no character has a byte after its first that
+/// looks like a quote, a backslash or another ASCII sign.
 pub(super) fn skips_bytewise(charset: ClientCharset) -> bool {
     matches!(
         charset,

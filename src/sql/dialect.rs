@@ -1,5 +1,4 @@
-//! What decides how the server reads a statement's bytes: its kind and version, `sql_mode`,
-//! `character_set_client`.
+//! The facts that decide how the server reads a statement's bytes: its kind and version, `sql_mode`, `character_set_client`.
 
 use std::borrow::Cow;
 
@@ -15,7 +14,7 @@ pub enum ServerKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Server {
     pub kind: ServerKind,
-    /// As version comments write it: 101106 is 10.11.6, 90400 is 9.4.0.
+    /// The version as version comments write it: 101106 is 10.11.6, 90400 is 9.4.0.
     pub version: u32,
 }
 
@@ -48,13 +47,12 @@ impl SqlMode {
     pub const IGNORE_SPACE: SqlMode = SqlMode(8);
     /// MariaDB reads statements with another grammar.
     pub const ORACLE: SqlMode = SqlMode(16);
-    /// What a column cannot hold is an error; in a table without transactions in the first row
-    /// only.
+    /// A value that a column cannot hold is an error; in a table without transactions in the first row only.
     pub const STRICT_TRANS_TABLES: SqlMode = SqlMode(32);
     pub const STRICT_ALL_TABLES: SqlMode = SqlMode(64);
     /// MariaDB: '' is NULL.
     pub const EMPTY_STRING_IS_NULL: SqlMode = SqlMode(128);
-    /// What an expression means, as when it was prepared.
+    /// These modes change what an expression means. A prepared statement keeps the meaning from when it was prepared.
     pub const PIPES_AS_CONCAT: SqlMode = SqlMode(256);
     pub const HIGH_NOT_PRECEDENCE: SqlMode = SqlMode(512);
     pub const REAL_AS_FLOAT: SqlMode = SqlMode(1024);
@@ -124,7 +122,7 @@ pub enum ClientCharset {
 }
 
 impl ClientCharset {
-    /// Of a set other than UTF-8, where they are known.
+    /// The letters of a set other than UTF-8, if they are known.
     pub fn letters(self) -> Option<&'static Letters> {
         match self {
             ClientCharset::Latin1 => Letters::named("latin1"),
@@ -176,7 +174,7 @@ impl Dialect {
     }
 }
 
-/// What tests read in.
+/// The dialects that tests read in.
 #[cfg(test)]
 impl Dialect {
     pub const MARIADB: Dialect = Dialect {

@@ -1,6 +1,6 @@
-//! What a statement is without its values, for logs and for people: no literal, no comment, and one
-//! text for all that differ in nothing else. MySQL's and MariaDB's DIGEST_TEXT is the model
-//! (manual, "Performance Schema Statement Digests").
+//! The text of a statement without its values, for logs and for people: no literal, no comment, and one text for all
+//! that differ in nothing else. MySQL's and MariaDB's DIGEST_TEXT is the model (manual, "Performance Schema Statement
+//! Digests").
 //!
 //! | in the statement | in the digest |
 //! |---|---|
@@ -23,7 +23,7 @@ use super::dialect::Dialect;
 use super::lex::{Lexer, Odd, Token, TokenKind};
 use super::statement::{self, Statement};
 
-/// As the servers' `performance_schema_max_digest_length`.
+/// The most bytes of a text, without [`CUT`]: the default of the servers' `performance_schema_max_digest_length`.
 pub const TEXT_BYTES_MAX: usize = 1024;
 
 /// Stands after a text that was cut. No statement that can be read has it outside of quotes.
@@ -87,10 +87,10 @@ fn normalised(text: &[u8], dialect: &Dialect) -> Result<String, Odd> {
     }
 }
 
-/// How the statements of a packet are read, one after the other: read wrongly, a literal could pass
-/// for a name.
+/// The way in which the statements of a packet are read, one after the other. If they were read wrongly, a literal
+/// could pass for a name.
 struct Reading {
-    /// How what follows the statement is read.
+    /// The dialect of the text after the statement.
     behind: Dialect,
     /// After the beginning of a routine or a block, where a `;` need not end the statement.
     in_body: bool,

@@ -21,12 +21,12 @@ pub enum Form {
     Take(Option<u32>),
 }
 
-/// Where a call stands.
+/// The place of a call in a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// It is evaluated once.
     Once {
-        /// Of a select list, whose columns have types and names.
+        /// The call is in a select list, whose columns have types and names.
         in_list: bool,
         /// A name may be that of a column there.
         among_columns: bool,
@@ -45,12 +45,12 @@ pub struct Call {
     pub form: Form,
     /// `NEXT VALUE FOR` and `PREVIOUS VALUE FOR`: no function can be meant.
     pub in_words: bool,
-    /// Of the generator.
+    /// The generator's name.
     pub path: Path,
     pub place: Place,
 }
 
-/// What one statement draws.
+/// The calls of one statement that draw ids.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Draws {
     /// In the order of the text, and so of evaluation.
@@ -81,7 +81,7 @@ pub fn find(mut lexer: Lexer<'_>, several: bool) -> Result<(Draws, Option<u32>),
     Ok((draws, None))
 }
 
-/// Whether a text may call any of them: VAL or AKE stands in all of their words, and in few texts.
+/// True if a text may hold such a call: VAL or AKE is in the words of every call, and in few texts.
 ///
 /// Every statement of a session is looked at, so it is made for the compiler to compare many bytes at once.
 pub fn may_be_in(text: &[u8]) -> bool {

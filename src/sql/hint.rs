@@ -5,7 +5,7 @@
 //! `auto_increment_...`. A hint that the server does not understand is left out with a warning
 //! (1064), as is what follows it in its comment.
 
-/// What the hints of an INSERT may set.
+/// The variables that the hints of an INSERT may set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HintedVariables {
     /// None that matters.
@@ -14,7 +14,7 @@ pub enum HintedVariables {
     SqlMode,
     /// Which id the server generates.
     Ids,
-    /// Where the comment ends is not certain: a quote in it is not closed.
+    /// The end of the comment is not certain: a quote in it is not closed.
     Unclear,
 }
 
@@ -36,8 +36,8 @@ pub fn variables(comments: &[u8]) -> HintedVariables {
     }
 }
 
-/// Whether every quote is closed again. The server passes over what stands in quotes when it looks
-/// for `*/`: where they close, the first `*/` that we found is the one it finds.
+/// True if every quote is closed again. The server passes over quoted text when it looks for `*/`: if the quotes
+/// close, the first `*/` that we found is the one it finds.
 fn quotes_close(text: &[u8]) -> bool {
     let mut rest = text;
     while let Some(open) = memchr::memchr3(b'\'', b'"', b'`', rest) {

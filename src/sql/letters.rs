@@ -1,9 +1,9 @@
 //! Names in character sets of one byte a character: the letters that `encoding_rs` and both servers
 //! read alike.
 //!
-//! What the servers make of each byte, and whether it may stand in a name without quotes,
-//! tests/oracle compares with this. A byte that is no letter here is one that names are not read
-//! with: the statement is then nobody's to rewrite.
+//! tests/oracle compares this with the servers: what each byte is to them, and whether it may stand in a name without
+//! quotes. A byte that is no letter here is one that names are not read with: the statement is then nobody's to
+//! rewrite.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use encoding_rs::Encoding;
 /// A character set whose letters are known.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Letters {
-    /// As SHOW CHARACTER SET has it.
+    /// The set's name, as SHOW CHARACTER SET has it.
     name: &'static str,
     encoding: &'static Encoding,
     /// Letters to Unicode that to the servers are others, or none that a name may have without
@@ -22,8 +22,8 @@ pub struct Letters {
 
 macro_rules! sets {
     ($($name:literal $encoding:ident $except:expr;)*) => {
-        /// Those that are known. Left out: tis620, swe7 and others whose letters differ, and sets
-        /// that `encoding_rs` has not got.
+        /// The sets that are known. Left out: tis620, swe7 and others whose letters differ, and sets that
+        /// `encoding_rs` has not got.
         pub static KNOWN: &[Letters] =
             &[$(Letters { name: $name, encoding: encoding_rs::$encoding, except: $except }),*];
     };

@@ -81,13 +81,13 @@ impl Token {
         matches!(self.kind, TokenKind::Assign | TokenKind::Punct(b'='))
     }
 
-    /// Whether it is this keyword (upper case), unquoted.
+    /// True if the token is this keyword (upper case), unquoted.
     pub fn is_word(self, text: &[u8], keyword: &str) -> bool {
         self.kind == TokenKind::Word && self.span.of(text).eq_ignore_ascii_case(keyword.as_bytes())
     }
 }
 
-/// What cannot be read for certain, at which byte.
+/// A part of the text that cannot be read for certain, and the byte where it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Odd {
     pub at: u32,
@@ -110,7 +110,7 @@ pub struct Lexer<'a> {
     hint: Option<Span>,
 }
 
-/// What a byte may begin.
+/// The kind of token that a byte may begin.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
     Blank,
@@ -395,7 +395,7 @@ impl<'a> Lexer<'a> {
         Ok(Some(kind))
     }
 
-    /// Whether the byte in front belongs to a name: `t.1a` is a column, `.5` a number.
+    /// True if the byte in front belongs to a name: `t.1a` is a column, `.5` a number.
     fn follows_name(&self) -> bool {
         self.at.checked_sub(1).and_then(|at| self.text.get(at)).is_some_and(|&b| is_name_byte(b))
     }

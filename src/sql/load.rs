@@ -27,8 +27,8 @@ impl Format {
     }
 }
 
-/// What becomes of a row whose key is taken, as the statement says it. From a client's file
-/// (LOCAL), both servers leave it out unless REPLACE is written.
+/// The fate of a row whose key is taken, as the statement says it. From a client's file (LOCAL), both servers leave
+/// such a row out unless REPLACE is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnDuplicate {
     Unsaid,
@@ -56,17 +56,16 @@ pub struct Load {
     /// The columns that SET gives values to, in its order. Each may be in the list, too, and may
     /// stand here twice: the last value counts.
     pub assigned: Vec<Token>,
-    /// What qualifies a column by the table's name, its dots included: `t.`, `db.t.`. In the order
-    /// of the text.
+    /// The qualifiers of columns by the table's name, with their dots: `t.`, `db.t.`. In the order of the text.
     pub qualifiers: Vec<Span>,
-    /// A value in SET holds a query and names the table: as a qualifier, which a name within the
-    /// query may stand behind, or as what it reads (on both servers error 1093).
+    /// A value in SET holds a query and names the table: as a qualifier, which a name within the query may stand
+    /// after, or as a table that the query reads (on both servers error 1093).
     pub query_names_table: bool,
-    /// Of all values in SET.
+    /// The traits of all values in SET.
     pub traits: Traits,
     /// The statement's `?`.
     pub params: u32,
-    /// Where its `;` or the end of the text is: comments that follow its last token are before it.
+    /// The offset of its `;` or of the end of the text. Comments that follow its last token are before it.
     pub end: u32,
     /// A `;` ended it, rather than the end of the text.
     pub semicolon: bool,
@@ -284,7 +283,7 @@ fn partition(lexer: &mut Lexer<'_>, load: &mut Load) -> Result<bool, Odd> {
     }
 }
 
-/// What says how the file is read, from CHARACTER SET to IGNORE n LINES. Whether it is understood.
+/// Reads the clauses on how the file is read, from CHARACTER SET to IGNORE n LINES. True if they are understood.
 fn format(lexer: &mut Lexer<'_>) -> Result<bool, Odd> {
     let names_charset = lexer.eat_word("CHARSET")?
         || (lexer.eat_word("CHARACTER")? || lexer.eat_word("CHAR")?) && lexer.eat_word("SET")?;
@@ -360,13 +359,12 @@ fn variable(lexer: &mut Lexer<'_>, at: Token) -> Result<bool, Odd> {
     }
 }
 
-/// Whether the token is this table's name, however its letters are written. `None`: it cannot be
-/// read.
+/// True if the token is this table's name, however its letters are written. `None`: it cannot be read.
 fn spells(lexer: &Lexer<'_>, token: Token, table: &str) -> Option<bool> {
     name::names_column(lexer.text(), token, lexer.dialect().charset, table)
 }
 
-/// Whether no comment begins or ends within the span, so that it can be taken out as a whole.
+/// True if no comment begins or ends within the span, so that it can be taken out as a whole.
 fn is_whole(text: &[u8], span: Span) -> bool {
     let bytes = span.of(text);
     [b"/*", b"*/"].iter().all(|mark| memchr::memmem::find(bytes, *mark).is_none())

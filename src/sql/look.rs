@@ -207,10 +207,10 @@ impl LooksBack {
         LooksBack { reads: Reads::of(text, dialect), is_quiet: begins_with(text, dialect, QUIET) }
     }
 
-    /// The same of a statement that runs this text. `alone`: nothing else is in its packet.
+    /// Adds a text that the statement runs. `alone`: nothing else is in the statement's packet.
     #[must_use]
     pub fn and_runs(self, text: &[u8], dialect: Dialect, alone: bool) -> LooksBack {
-        // What ends a transaction is to be seen where it is sent.
+        // A statement that ends a transaction is to be seen where it is sent.
         let shows = alone && begins_with(text, dialect, keywords!(SHOW GET));
         LooksBack { reads: self.reads.and(Reads::of(text, dialect)), is_quiet: self.is_quiet || shows }
     }

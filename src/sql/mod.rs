@@ -1,7 +1,7 @@
 //! Bytes to tokens with spans, tokens to the shape of a statement. Pure: no rules, no runtime, no
 //! clock.
 //!
-//! What a scanner here does not know for certain is an [`lex::Odd`], never a guess.
+//! A scanner here returns [`lex::Odd`] for a text that it does not know for certain, never a guess.
 
 /// A table of words: `keywords!(AND OR)` is `&["AND", "OR"]`.
 macro_rules! keywords {

@@ -37,7 +37,7 @@ fn to_str(bytes: &[u8], charset: ClientCharset) -> Option<Cow<'_, str>> {
         .then(|| Cow::Owned(bytes.iter().map(|&b| char::from(b)).collect()))
 }
 
-/// Whether two column names are the same to the server: letter case does not count.
+/// True if two column names are the same to the server: letter case does not count.
 pub fn same_column(a: &str, b: &str) -> bool {
     if a.is_ascii() && b.is_ascii() {
         return a.eq_ignore_ascii_case(b);
@@ -45,7 +45,7 @@ pub fn same_column(a: &str, b: &str) -> bool {
     a.chars().flat_map(fold).eq(b.chars().flat_map(fold))
 }
 
-/// Whether a token names this column; `None` as of [`decode`].
+/// True if a token names this column. `None` if [`decode`] gives `None`.
 pub fn names_column(text: &[u8], token: Token, charset: ClientCharset, column: &str) -> Option<bool> {
     let bytes = token.span.of(text);
     if token.kind == TokenKind::Word && bytes.is_ascii() && column.is_ascii() {
@@ -67,12 +67,12 @@ pub fn quoted(name: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// As [`quoted`], appended.
+/// Appends a name as [`quoted`] writes it.
 pub fn put_quoted(out: &mut Vec<u8>, name: &str) {
     put_quoted_bytes(out, name.as_bytes());
 }
 
-/// As [`put_quoted`], of a name in a character set that has no other byte like a backtick.
+/// Appends a name as [`put_quoted`] does, in a character set that has no other byte like a backtick.
 pub fn put_quoted_bytes(out: &mut Vec<u8>, name: &[u8]) {
     out.push(b'`');
     for &byte in name {
@@ -114,7 +114,7 @@ pub(crate) fn path(lexer: &mut Lexer<'_>, first: Token) -> Result<Option<Path>, 
     Ok(Some(path))
 }
 
-/// The same of a table's name: at most a schema stands before it.
+/// Reads a table's name as [`path`] does: at most a schema stands before it.
 pub(super) fn table(lexer: &mut Lexer<'_>, first: Token) -> Result<Option<Path>, super::lex::Odd> {
     Ok(path(lexer, first)?.filter(|path| !path.deep))
 }
@@ -151,8 +151,8 @@ pub(crate) fn is_name(token: Token) -> bool {
     matches!(token.kind, TokenKind::Word | TokenKind::QuotedName)
 }
 
-/// Whether a reserved word is a name because of what precedes it: `t.on`, `@on`. With a space
-/// between, it is not; and to MySQL a lone `@` is a variable of its own.
+/// True if a reserved word is a name because of the sign before it: `t.on`, `@on`. With a space between, it is not;
+/// and to MySQL a lone `@` is a variable of its own.
 pub(super) fn is_glued(before: Token, word: Token) -> bool {
     (before.is_punct(b'.') || before.is_punct(b'@')) && before.span.end == word.span.start
 }

@@ -1,5 +1,5 @@
-//! What a trigger's, routine's or event's text does with ids, told from its tokens. Blocks are not followed: what stands in
-//! it may run.
+//! Scans the text of a trigger, routine or event for what it does with ids, told from its tokens. Blocks are not
+//! followed: a statement in one may run.
 
 use crate::sql::dialect::{ClientCharset, Dialect};
 use crate::sql::insert::{Columns, Head, Source, Verb};
@@ -28,13 +28,14 @@ pub struct Inserted {
 }
 
 impl Inserted {
-    /// Whether it gives this column a value; `None`: by its place in the table, if so.
+    /// True if the statement names this column to give it a value. `None`: it names no columns, and may give one by
+    /// the column's place in the table.
     pub fn writes(&self, column: &str) -> Option<bool> {
         Some(self.columns.as_ref()?.iter().any(|name| same_column(name, column)))
     }
 }
 
-/// Behind these a statement begins.
+/// The words after which a statement begins.
 const STARTS: [&str; 8] = ["BEGIN", "THEN", "ELSE", "DO", "LOOP", "REPEAT", "ATOMIC", "AS"];
 
 /// Bodies are UTF-8, as information_schema has them.
@@ -75,7 +76,7 @@ impl Scan {
                 self.inserts.extend(inserted(&mut ahead, verb)?);
             }
         } else if is("SET") {
-            // Behind DECLARE ... HANDLER FOR no statement seems to begin; and nobody but a row is called NEW.
+            // After DECLARE ... HANDLER FOR no statement seems to begin; and nobody but a row is called NEW.
             let names = assigned(&mut ahead)?;
             self.sets_new.extend(names.into_iter().filter_map(|(new, column)| {
                 new.is_some_and(|new| new.eq_ignore_ascii_case("NEW")).then_some(column)
@@ -87,7 +88,7 @@ impl Scan {
     }
 }
 
-/// Behind `@@`.
+/// True if the variable after `@@` is the insert id.
 fn names_insert_id(lexer: &mut Lexer<'_>) -> Result<bool, Odd> {
     let name = variable_name(lexer)?;
     Ok(lexer.is_word(name, "IDENTITY") || lexer.is_word(name, "LAST_INSERT_ID"))
@@ -97,7 +98,7 @@ fn text_of(lexer: &Lexer<'_>, token: Token) -> Option<String> {
     decode(lexer.text(), token, ClientCharset::Utf8).map(std::borrow::Cow::into_owned)
 }
 
-/// Behind the verb; `None`: no INSERT.
+/// Reads an INSERT after its verb. `None`: it is no INSERT.
 fn inserted(lexer: &mut Lexer<'_>, verb: Verb) -> Result<Option<Inserted>, Odd> {
     let Some(head) = Head::parse(lexer, verb)? else { return Ok(None) };
     let Some(table) = text_of(lexer, head.table.last) else { return Ok(None) };
@@ -112,7 +113,7 @@ fn inserted(lexer: &mut Lexer<'_>, verb: Verb) -> Result<Option<Inserted>, Odd> 
     Ok(Some(Inserted { schema, table, columns }))
 }
 
-/// Behind SET: what stands in front of each `=`, with its qualifier.
+/// Reads the assignments after SET: the name in front of each `=`, with its qualifier.
 fn assigned(lexer: &mut Lexer<'_>) -> Result<Vec<(Option<String>, String)>, Odd> {
     let (mut names, mut depth, mut is_target) = (Vec::new(), 0u32, true);
     loop {

@@ -1,5 +1,4 @@
-//! What a value written at the id's place means: none given, zero, an integer, or what only the
-//! server can tell.
+//! The meaning of a value written at the id's place: none given, zero, an integer, or a value that only the server can tell.
 
 use self::number::{Decimal, rounded_float};
 use super::dialect::{Dialect, SqlMode};
@@ -17,10 +16,9 @@ pub enum IdValue {
     Default,
     /// `0`, `-0`, `'0'`
     Zero,
-    /// What becomes 0 in an integer column: `0.4`, `'0.4'`, `0e0`, `FALSE`, `0x00`, `b'0'`
+    /// A value that becomes 0 in an integer column: `0.4`, `'0.4'`, `0e0`, `FALSE`, `0x00`, `b'0'`
     ConvertedZero,
-    /// What rounds to zero from below, `-0.4`: zero in a signed column, out of range in an unsigned
-    /// one.
+    /// A value that rounds to zero from below, `-0.4`: zero in a signed column, out of range in an unsigned one.
     MinusZero,
     /// The client's n-th `?`, counted from 0 over the statement.
     Placeholder(u32),
@@ -35,7 +33,8 @@ pub enum IdValue {
     /// A string that begins with a number which rounds to zero, and goes on: `'0abc'`. An integer
     /// column takes it for 0, with warning 1265.
     TruncatedZero,
-    /// The same with a number above zero, `'7abc'`; the value is in `Body::integers`.
+    /// A string that begins with a number above zero, and goes on: `'7abc'`. An integer column takes the number, with
+    /// warning 1265; the value is in `Body::integers`.
     Truncated,
     Expression,
 }
@@ -121,7 +120,7 @@ fn of_decimal(decimal: Decimal) -> Classified {
     }
 }
 
-/// What a value of one token means. `params_before`: the statement's `?` in front of it.
+/// The meaning of a value of one token. `params_before`: the statement's `?` in front of it.
 pub(super) fn of_token(lexer: &Lexer<'_>, token: Token, params_before: u32) -> Classified {
     constant(lexer, token, params_before).classified()
 }
@@ -249,8 +248,8 @@ fn radix(bytes: &[u8], radix: u32) -> Option<i128> {
     (!written.is_empty() && written.len() <= digits_max).then(|| digits(written, radix)).flatten()
 }
 
-/// What a value of several tokens means: signs, parentheses around a constant, strings in pieces or
-/// with a character set, `DATE'...'`, `DEFAULT(id)`. All else is an expression.
+/// The meaning of a value of several tokens: signs, parentheses around a constant, strings in pieces or with a
+/// character set, `DATE'...'`, `DEFAULT(id)`. Everything else is an expression.
 pub(crate) fn of_span(
     lexer: &Lexer<'_>,
     span: Span,

@@ -1,4 +1,4 @@
-//! What every store must do, whatever it is made of.
+//! The checks that every store must pass, whatever it is made of.
 
 use super::{CREATED_AT_ONCE_MAX, Key, Outcome, Revision, Store, Versioned};
 
@@ -46,7 +46,7 @@ async fn a_write_needs_the_revision_that_stands(store: &dyn Store) {
     assert_ne!(first, second);
     refused(store, &key, Some(first), Some((second, b"2"))).await;
     refused(store, &other, Some(second), Some((elsewhere, b"1"))).await;
-    // The same bytes again are a write all the same: an old revision must not come back to life.
+    // A write of the same bytes is a write too: an old revision must not come back to life.
     let third = written(store, &key, Some(second), b"1").await;
     refused(store, &key, Some(first), Some((third, b"1"))).await;
     refused(store, &key, Some(second), Some((third, b"1"))).await;
@@ -112,7 +112,7 @@ async fn many_are_created_and_none_is_overwritten(store: &dyn Store) {
     let fresh: Vec<_> = (0..3).map(|nth| (Key::binding(&format!("fresh.{nth}")), b"x".to_vec())).collect();
     assert_eq!(store.create_all(&fresh).await.unwrap(), [true; 3]);
     assert_eq!(store.create_all(&fresh).await.unwrap(), [false; 3]);
-    // What was made so is written on as any other.
+    // Records that were made so are written again like any other.
     for (key, _) in &fresh {
         let revision = store.load(key).await.unwrap().unwrap().revision;
         let next = written(store, key, Some(revision), b"y").await;

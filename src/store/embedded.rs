@@ -34,14 +34,14 @@ const REVISION: &str = "revision";
 /// A few thousand records of 200 bytes each; redb's default of 1 GiB is for databases.
 const CACHE_BYTES: usize = 4 << 20;
 
-/// What names the file among all others, on this machine until it starts again. A copy of the file has another name.
+/// The name of the file among all others, on this machine until it starts again. A copy of the file has another name.
 pub fn file_name(path: &Path) -> io::Result<String> {
     let file = std::fs::metadata(path)?;
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     Ok(format!("{} {} {}", boot.trim(), file.dev(), file.ino()))
 }
 
-/// Whether a failed step can have changed the file.
+/// The step that failed, which says whether it can have changed the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
     BeforeCommit,
@@ -214,8 +214,8 @@ fn database_in(path: &Path, file: File) -> Result<Database> {
     })
 }
 
-/// Every checksum, the format, and a write (module page). A repair here would mean that an answered write is lost: what
-/// a crash leaves behind was repaired before, when redb opened the file.
+/// Every checksum, the format, and a write (module page). A repair here would mean that an answered write is lost: the
+/// damage of a crash was repaired before, when redb opened the file.
 fn check(path: &Path, database: &mut Database) -> Result<()> {
     match database.check_integrity() {
         Ok(true) => {}

@@ -35,7 +35,7 @@ use super::record::{check_format, encode_format};
 use super::{Json, Key, Outcome, Result, Revision, Store, Versioned};
 pub use crate::store::etcd::operator::{EtcdOperator, QUIET};
 
-/// How long the first answer may take: an election of a leader takes a few seconds.
+/// The time limit for the first answer: an election of a leader takes a few seconds.
 const OPEN_DEADLINE: Duration = Duration::from_secs(10);
 const OPEN_PAUSE: Duration = Duration::from_millis(200);
 
@@ -48,9 +48,9 @@ pub struct EtcdSettings {
     pub tls: Option<EtcdTls>,
     /// `proxy.name`
     pub name: String,
-    /// Where the proxy listens; for people.
+    /// The address at which the proxy listens; for people.
     pub address: String,
-    /// Where other machines reach its HTTP API.
+    /// The address at which other machines reach its HTTP API.
     pub api: Option<String>,
     /// Folder of local marks.
     pub state_path: PathBuf,
@@ -137,7 +137,7 @@ impl EtcdStore {
 }
 
 impl Inner {
-    /// What is done before anything else, again if need be. `left`: the marks of an earlier process.
+    /// Does what comes before anything else, again if need be. `left`: the marks of an earlier process.
     async fn begin(&self, left: Option<&Marks>) -> Result<()> {
         self.recognise().await?;
         self.check_format().await?;
@@ -192,7 +192,7 @@ fn revision_of(kv: &KeyValue) -> u64 {
     kv.mod_revision().unsigned_abs()
 }
 
-/// As etcd compares it; a revision that etcd never gave is at no record.
+/// The revision as etcd compares it; a revision that etcd never gave is at no record.
 fn stands_at(expected: Option<Revision>) -> i64 {
     expected.map_or(0, |revision| i64::try_from(revision.0).unwrap_or(i64::MAX))
 }

@@ -11,14 +11,14 @@ use rand::{Rng, SeedableRng};
 
 use super::{Json, Key, Outcome, Result, Revision, Store, StoreError, Versioned};
 
-/// How often each thing goes wrong, in calls of a thousand.
+/// The number of calls, of a thousand, in which each thing goes wrong.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Faults {
     /// The write is done, the answer is lost.
     pub lost_reply: u32,
     /// The write is not done, and nobody says so.
     pub lost_request: u32,
-    /// Nobody answers now; the write is tried later, behind the back of whoever sent it.
+    /// Nobody answers now; the write is tried later, unknown to whoever sent it.
     pub late_request: u32,
     /// A conflict is reported although the expected revision stands.
     pub false_conflict: u32,
@@ -139,7 +139,7 @@ impl MemoryStore {
         shared.revision = copy.revision;
     }
 
-    /// As an operator does who raises all floors.
+    /// Sets the era, as an operator does who raises all floors.
     pub fn set_era(&self, era: u64) {
         self.shared.lock().era = era;
     }
@@ -153,7 +153,7 @@ impl MemoryStore {
         self.shared.lock().writes
     }
 
-    /// What stands under `key`, by no call of the store.
+    /// The value under `key`, by no call of the store.
     pub fn peek(&self, key: &Key) -> Option<Json> {
         self.shared.lock().records.get(key).map(|found| found.value.clone())
     }

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use super::{Json, Key, Outcome, Result, Revision, Store, StoreError, Versioned};
 use crate::meter::Timing;
 
-/// What is counted of a store.
+/// The counts of a store.
 #[derive(Debug, Default)]
 pub struct StoreMeter {
     pub read: Operation,
@@ -20,7 +20,7 @@ pub struct StoreMeter {
     is_away: AtomicBool,
 }
 
-/// What is counted of one kind of call.
+/// The counts of one kind of call.
 #[derive(Debug, Default)]
 pub struct Operation {
     /// Failures included.
@@ -193,7 +193,7 @@ mod tests {
         // Whoever asked has gone.
         drop(super::Call::new(&meter, &meter.list));
         assert!(!meter.is_away());
-        // What is given up before it was answered.
+        // A call that is given up before it was answered.
         let begun = Instant::now().checked_sub(Duration::from_secs(1)).unwrap();
         drop(super::Call { begun, ..super::Call::new(&meter, &meter.list) });
         assert!(meter.is_away());

@@ -1,4 +1,4 @@
-//! Where bounds live: small versioned records behind one compare-and-set.
+//! The store of the bounds: small versioned records, written by one compare-and-set.
 //!
 //! Whatever implements [`Store`] must pass `conformance`. The generators' safety rests on three of its properties:
 //! a write that was answered with [`Outcome::Written`] survives any crash, [`Store::load`] sees every write that was
@@ -57,7 +57,7 @@ impl Key {
         Key(format!("{}{name}/{node}", Self::SLOTS))
     }
 
-    /// What the keys of a generator's nodes begin with.
+    /// The beginning of the keys of a generator's nodes.
     pub fn slots(name: &str) -> String {
         format!("{}{name}/", Self::SLOTS)
     }
@@ -99,12 +99,12 @@ impl Key {
         Key("moved".to_owned())
     }
 
-    /// Of a table: which server it is used on.
+    /// For a store that is a table: the server that the table is used on.
     pub fn primary() -> Self {
         Key("primary".to_owned())
     }
 
-    /// As [`Key::as_str`] has it.
+    /// The key from its text, as [`Key::as_str`] has it.
     pub fn of(text: &str) -> Self {
         Key(text.to_owned())
     }
@@ -131,7 +131,7 @@ pub struct Versioned<T> {
     pub value: T,
 }
 
-/// What a record holds: JSON, read and written by [`record`].
+/// The content of a record: JSON, read and written by [`record`].
 pub type Json = Vec<u8>;
 
 /// The answer to a compare-and-set that is known to have been done or not done.
@@ -139,16 +139,16 @@ pub type Json = Vec<u8>;
 pub enum Outcome {
     /// Done, and durable.
     Written(Revision),
-    /// Not done: the record was not at the expected revision. What stands there now; `None`: nothing.
+    /// Not done: the record was not at the expected revision. The record that stands there now; `None`: there is none.
     Conflict(Option<Versioned<Json>>),
 }
 
-/// What a store answers.
+/// The answer of a store.
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
-    /// What stands under `key`, every answered write included.
+    /// The record under `key`, every answered write included.
     async fn load(&self, key: &Key) -> Result<Option<Versioned<Json>>>;
 
     /// All records whose keys start with `prefix`, in the order of their keys.
@@ -282,7 +282,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Whether the store may well answer when it is asked again, with nothing changed.
+    /// True if the store may well answer when it is asked again, with nothing changed.
     pub fn passes(&self) -> bool {
         matches!(
             self,
@@ -290,7 +290,7 @@ impl StoreError {
         )
     }
 
-    /// Whether a generator can never reserve again, and must be opened again.
+    /// True if a generator can never reserve again, and must be opened again.
     pub fn needs_reopening(&self) -> bool {
         matches!(
             self,

@@ -38,7 +38,7 @@ const OPEN_PAUSE: Duration = Duration::from_millis(500);
 
 const NO_SUCH_TABLE: u16 = 1146;
 
-/// Where the records are.
+/// The table of the records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Table {
     pub schema: String,
@@ -111,7 +111,7 @@ fn create(own: &str) -> String {
     )
 }
 
-/// Of a table that is named without one.
+/// The database of a table that is named without one.
 pub const DEFAULT_SCHEMA: &str = "rowstamp";
 /// Leaf's table; what it has no columns for goes into [`OWN_TABLE`] beside it.
 const LEAF_TABLE: &str = "leaf_alloc";
@@ -287,7 +287,7 @@ impl Inner {
         }
     }
 
-    /// Of proxies those that live.
+    /// Lists only those proxies that live.
     async fn list(&self, prefix: &str) -> Result<Vec<(Key, Versioned<Json>)>> {
         let sql = format!(
             "SELECT name, revision, value FROM {} WHERE name >= ? AND LEFT(name, ?) = ? \

@@ -11,16 +11,16 @@ use super::{FORMAT, Json, Key, Outcome, Result, Store, StoreError};
 pub struct GeneratorRecord {
     pub v: u64,
     pub kind: String,
-    /// Every id below may have been issued, none at or above has. Of a timestamp generator's node: every tick.
+    /// Every id below may have been issued, none at or above has. For a timestamp generator's node: every tick.
     pub bound: u64,
-    /// Who wrote last; for people only.
+    /// The proxy that wrote last: for people only, except in the record of a node, which this proxy owns.
     pub owner: String,
     /// Fresh with each write: whoever does not know whether its write was done finds it here or not.
     pub token: String,
-    /// Of a timestamp generator: all that its ids depend on.
+    /// For a timestamp generator: all that its ids depend on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub layout: Option<String>,
-    /// How often a table was moved away from it: who opened it before that reserves no more.
+    /// The number of times that a table was moved away from it: a proxy that opened it before that reserves no more.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub moves: u64,
     #[serde(flatten)]
@@ -48,7 +48,7 @@ pub struct BindingRecord {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProxyRecord {
     pub v: u64,
-    /// Where it listens.
+    /// The address at which it listens.
     pub address: String,
     /// Rowstamp's.
     pub version: String,
@@ -152,12 +152,12 @@ pub async fn change<T: DeserializeOwned + Serialize>(
     Err(StoreError::Contended { record: key.to_string(), attempts: ATTEMPTS_MAX })
 }
 
-/// What names the store, made now where nobody has asked for it before.
+/// The name of the store, made now if nobody has asked for it before.
 pub async fn identity(store: &dyn Store) -> Result<String> {
     identity_or(store, &fresh_token()).await
 }
 
-/// The same; a store that has no name, or has lost it, gets `name`.
+/// Like [`identity`], but a store that has no name, or has lost it, gets `name`.
 pub async fn identity_or(store: &dyn Store, name: &str) -> Result<String> {
     let key = Key::identity();
     loop {
@@ -195,7 +195,7 @@ pub async fn has_not_moved(store: &dyn Store) -> Result<()> {
     }
 }
 
-/// Where the bounds were moved to.
+/// The store to which the bounds were moved.
 pub async fn moved(store: &dyn Store) -> Result<Option<MovedRecord>> {
     let key = Key::moved();
     let found = store.load(&key).await?.map(|found| decode::<MovedRecord>(&key, &found.value)).transpose()?;

@@ -71,7 +71,7 @@ impl Tables {
         matches!(spec.map(|spec| &spec.kind), Some(GeneratorKind::Timestamp(_)))
     }
 
-    /// Whether the table is assigned here as `next` would assign it by `rule`, and nobody has moved it
+    /// True if the table is assigned here as `next` would assign it by `rule`, and nobody has moved it
     /// since.
     pub(super) fn assigns_as(&self, next: &Tables, rule: &Rule, table: &str) -> bool {
         self.is_assigned_by(rule, table)
@@ -83,8 +83,8 @@ impl Tables {
                     && self.leaves_no_more_out(&mine, next, rule))
     }
 
-    /// Whether `next` issues no ids that this version leaves to others, the server's own counter
-    /// say: where the step goes from 2 to 1, those in between may be in the table.
+    /// True if `next` issues no ids that this version leaves to others, for example to the server's own
+    /// counter: if the step goes from 2 to 1, the ids in between may be in the table.
     fn leaves_no_more_out(&self, mine: &Rule, next: &Tables, rule: &Rule) -> bool {
         let kind = |rules: &RuleSet, rule: &Rule| rules.generator_of(rule).map(|spec| spec.kind.clone());
         match (kind(&self.rules, mine), kind(&next.rules, rule)) {
@@ -144,7 +144,7 @@ impl Tables {
         self.put_all(&known.collect::<Vec<_>>());
     }
 
-    /// The same rules and views as a version of its own, without generators and tables.
+    /// A new version with the same rules and views, without generators and tables.
     pub(super) fn with_backend(&self, backend: Backend) -> Tables {
         let mut tables = Tables::new(self.rules.clone(), backend);
         tables.views = self.views.clone();
@@ -210,7 +210,7 @@ impl Next {
         Ok((tables, leaving))
     }
 
-    /// As if the backend had this table, new to its generator.
+    /// Adds a table, as if the backend had it and it were new to its generator.
     #[cfg(test)]
     pub(super) fn assigns(&mut self, schema: &str, table: &str, highest: u64) {
         let rule = self.tables.rules.find(self.tables.backend.case, schema, table).unwrap().unwrap().clone();

@@ -25,7 +25,7 @@ pub(super) struct Generators(ArcSwap<BTreeMap<GeneratorName, Open>>);
 #[derive(Clone)]
 struct Open {
     generator: Generator,
-    /// What it was made as, where it was made for a table.
+    /// The spec of a generator that was made for a table.
     made: Option<Arc<GeneratorSpec>>,
 }
 
@@ -34,7 +34,7 @@ impl Generators {
         self.with(name, |generator| Some(generator.clone()))
     }
 
-    /// What the generator gives, without a clone of it: all sessions would write one count.
+    /// The result of `look` at the generator, without a clone of it: all sessions would write one count.
     pub(super) fn with<T>(
         &self,
         name: &GeneratorName,
@@ -104,7 +104,7 @@ impl Clone for Generators {
 /// A sequence that is to be open.
 struct Opening {
     spec: GeneratorSpec,
-    /// Where a template makes it: by its name it is defined nowhere.
+    /// True if a template makes it: it is defined nowhere by its name.
     is_made: bool,
     max: u64,
     /// It starts above it, where nobody has used it yet.
@@ -279,7 +279,7 @@ impl Tables {
 }
 
 impl Opening {
-    /// What `old` has open, where it is the same.
+    /// The generator that `old` has open, if it is the same.
     fn kept(&self, old: Option<&Tables>) -> Option<Generator> {
         let GeneratorKind::Sequence(sequence) = &self.spec.kind else { return None };
         kept_sequence(&self.spec, sequence, self.max, old)
@@ -289,7 +289,7 @@ impl Opening {
         (self.spec.name.clone(), generator, self.is_made.then_some(self.spec))
     }
 
-    /// Where it begins, if nobody has made it yet.
+    /// The bound at which it begins, if nobody has made it yet.
     fn bound(&self) -> u64 {
         let start = match &self.spec.kind {
             GeneratorKind::Sequence(sequence) => sequence.start,
@@ -299,7 +299,7 @@ impl Opening {
     }
 }
 
-/// What `old` has open, where its rule and its columns' widths are the same.
+/// The generator that `old` has open, if its rule and its columns' widths are the same.
 fn kept_sequence(
     spec: &GeneratorSpec,
     sequence: &SequenceSpec,
@@ -318,7 +318,7 @@ fn max_of(spec: &GeneratorSpec, sequence: &SequenceSpec, narrowest: &HashMap<&Ge
     sequence.last_id(narrowest.get(&spec.name).copied().unwrap_or(without_tables))
 }
 
-/// What is to be made for these tables, by name.
+/// The generators that are to be made for these tables, by name.
 fn made_for(live: &[Live]) -> Result<BTreeMap<GeneratorName, GeneratorSpec>, Box<MadeTwice>> {
     let mut all: BTreeMap<GeneratorName, GeneratorSpec> = BTreeMap::new();
     let is_filled = |one: &&Live| one.binding != Binding::NoColumn;
@@ -365,7 +365,7 @@ impl InForce {
         })
     }
 
-    /// Those of this name, whatever their schemas.
+    /// All generators of this name, whatever their schemas.
     pub(crate) fn generators_called(&self, name: &str) -> Vec<GeneratorSpec> {
         let now = self.now();
         let made = now.generators.made();
@@ -373,7 +373,7 @@ impl InForce {
         all.filter(|spec| spec.name.name == name).cloned().collect()
     }
 
-    /// Whether a generator gives ids under these rules: not where all its tables are in shadow mode.
+    /// True if a generator gives ids under these rules. False if all its tables are in shadow mode.
     pub(crate) fn acts(&self, name: &GeneratorName) -> bool {
         let now = self.now();
         let defined = now.rules.generator(name).is_some();

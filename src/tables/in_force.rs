@@ -25,7 +25,7 @@ use crate::tables::{Backend, InForce, TableError, Tables};
 struct Handover<'a> {
     in_force: &'a InForce,
     old: &'a Arc<Tables>,
-    /// What becomes active now.
+    /// The version that becomes active now.
     tables: Option<Tables>,
 }
 
@@ -87,7 +87,7 @@ impl InForce {
         })
     }
 
-    /// Whether there are generators that calls draw from.
+    /// True if there are generators that calls draw from.
     pub(crate) fn has_draws(&self) -> bool {
         self.draws.load(Ordering::Relaxed)
     }
@@ -192,7 +192,7 @@ impl InForce {
         }
     }
 
-    /// How often an operator has settled the store.
+    /// The number of times that an operator has settled the store.
     pub fn store_era(&self) -> u64 {
         self.backend.store.era()
     }

@@ -1,4 +1,4 @@
-//! Who may issue ids for a table: proxies of one store only. Stores know nothing of each other, so
+//! Only proxies of one store may issue ids for a table. Stores know nothing of each other, so
 //! the backend keeps them apart, by user-level locks (`GET_LOCK`) of one connection that lives as
 //! long as the proxy (`locks/server` tells which).
 //!
@@ -38,20 +38,20 @@ use self::server::Holder;
 use crate::schema::{Schema, SchemaError};
 use crate::store::{Store, StoreError, record};
 
-/// How long ids may be used after the locks were seen held.
+/// The time for which ids may be used after the locks were seen held.
 const LEASE: Duration = Duration::from_millis(300);
 
-/// How long a proxy that takes a lock waits before it issues ids: for the lease of the last holder,
-/// and for the statements that this one had sent by then.
+/// The time for which a proxy that takes a lock waits before it issues ids: for the lease of the last
+/// holder, and for the statements that the last holder had sent by then.
 const GRACE: Duration = Duration::from_millis(600);
 
 /// After a lapse: the grace, and the time to look at the tables.
 const BIND_TIME: Duration = Duration::from_secs(2);
 
-/// How often the locks are looked at.
+/// The time between two looks at the locks.
 const CHECK_INTERVAL: Duration = Duration::from_millis(75);
 
-/// How long to wait for a lock that another store's proxy holds. The backend may take a moment to
+/// The time to wait for a lock that another store's proxy holds. The backend may take a moment to
 /// notice that a proxy which was killed is gone.
 const HELD_MAX: Duration = Duration::from_secs(3);
 
@@ -78,12 +78,12 @@ pub enum LockError {
 }
 
 impl LockError {
-    /// Whether all may be well when it is tried again: the store did not answer.
+    /// True if the same attempt may succeed later: the store did not answer.
     pub(crate) fn passes(&self) -> bool {
         matches!(self, LockError::Store(error) if error.passes())
     }
 
-    /// Whether the server keeps no such locks: Percona XtraDB Cluster's strict mode, servers that do
+    /// True if the server keeps no such locks: Percona XtraDB Cluster's strict mode, servers that do
     /// not know the function or refuse it. MySQL Router is none of these, with `connection_sharing`
     /// neither: a connection that has called GET_LOCK is not shared.
     fn has_no_locks(&self) -> bool {
@@ -119,7 +119,7 @@ struct Inner {
     lapses: watch::Sender<u64>,
     /// Tables whose lock another store has, with what clients are told.
     lost: ArcSwap<BTreeMap<String, String>>,
-    /// What clients are told while nothing is known of the locks.
+    /// The error text for clients while nothing is known of the locks.
     away: ArcSwapOption<String>,
     /// The server has no such locks for us, and the store keeps its proxies apart by itself.
     unguarded: AtomicBool,
@@ -132,7 +132,7 @@ struct Held {
     is_new: bool,
     /// The server that they are with, as [`Primary::get`](crate::schema::Primary::get) numbers them.
     server: usize,
-    /// What names the store.
+    /// The name of the store.
     store: Option<String>,
     /// By table, as last seen.
     tables: BTreeMap<String, Holder>,
@@ -216,7 +216,7 @@ impl TableLocks {
         for table in held.tables.keys().filter(|table| !keep(table)).cloned().collect::<Vec<_>>() {
             held.tables.remove(&table);
             let Some(store) = &held.store else { continue };
-            // Where the connection is gone, so is the lock.
+            // If the connection is gone, so is the lock.
             match held.lines.release(&table, store).await {
                 Ok(()) => tracing::info!(
                     table,
@@ -239,9 +239,9 @@ impl TableLocks {
         if lost.is_empty() { None } else { lost.get(&table()).cloned() }
     }
 
-    /// Whether ids that were taken before may be used: the locks were seen held a moment ago, or
+    /// Waits until ids that were taken before may be used: the locks were seen held a moment ago, or
     /// are now. Waits for `limit`, and at least for as long as it takes to assign the tables again.
-    /// The error tells why not.
+    /// The error tells why the ids may not be used.
     pub async fn seen(&self, limit: Duration) -> Result<(), String> {
         if self.inner.is_seen() {
             return Ok(());
@@ -334,8 +334,8 @@ impl Inner {
         LockError::Held { table: table.to_owned(), holder, whose }
     }
 
-    /// Who holds these locks, once those that were free are taken. A connection that fails is given
-    /// up, and with it what it held.
+    /// Takes those of these locks that are free, and returns the holder of each. If a connection fails,
+    /// all connections are given up, and with them the locks that they held.
     async fn ask(&self, held: &mut Held, tables: &[&str]) -> Result<Vec<Holder>, LockError> {
         let primary = self.schema.primary().get();
         // A lock on another server than sessions write to keeps nobody off.

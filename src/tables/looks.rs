@@ -35,7 +35,7 @@ const LOOK_AGE_MAX: Duration = Duration::from_millis(1500);
 /// A statement whose ids were taken before the generator was raised is answered within this time.
 const UNDER_WAY: Duration = Duration::from_secs(10);
 
-/// That the server numbers rows of a table is logged again after so long without one.
+/// If the server has numbered no rows of a table for this time, the next time that it does is logged again.
 const NATIVE_PAUSE: Duration = Duration::from_secs(2);
 
 /// A statement that hides collisions waits so long for the look at its table.
@@ -50,10 +50,10 @@ const RAISED_WITHIN: Duration = Duration::from_secs(2);
 
 const RAISES_AT_ONCE: usize = 2;
 
-/// That ids came into a table without its generator is logged once in this time.
+/// Ids that came into a table without its generator are logged once in this time.
 const OVERTAKEN_PAUSE: Duration = Duration::from_secs(1);
 
-/// How many statements sessions have sent that may give rows other ids.
+/// The number of statements from sessions that may give rows other ids.
 #[derive(Debug, Default)]
 pub(super) struct Moves(AtomicU64);
 
@@ -229,7 +229,7 @@ fn name_of(target: &Target) -> String {
     format!("{}.{}", target.rule.schema, target.table)
 }
 
-/// Whether an id has collided, or the server has numbered rows, since the generator was raised.
+/// True if an id has collided, or the server has numbered rows, since the generator was raised.
 fn is_to_be_raised(target: &Target) -> bool {
     let looks = &target.filled.looks;
     looks.done.load(Ordering::Acquire) < looks.due.load(Ordering::Acquire)
@@ -258,20 +258,20 @@ impl Tables {
         }
     }
 
-    /// Whether an id has collided since the table was looked at, or a statement may have given rows other ids.
+    /// True if an id has collided since the table was looked at, or a statement may have given rows other ids.
     pub(crate) fn is_to_be_looked_at(&self, target: &Target) -> bool {
         self.is_due(target, self.backend.moves.seen())
     }
 
-    /// The same, of what was seen when there had been so many of these statements.
+    /// Like [`Self::is_to_be_looked_at`], but of the statements that may give rows other ids only the first `moves` count.
     fn is_due(&self, target: &Target, moves: u64) -> bool {
         let looks = &target.filled.looks;
         is_to_be_raised(target) && !looks.is_failing.load(Ordering::Relaxed)
             || looks.moves.load(Ordering::Acquire) < moves && self.id_column_to_look_at(target).is_some()
     }
 
-    /// Whether a statement that hides collisions has to wait for a look: ids of others may be in the table by now. `from`: a look that
-    /// began later is not too old.
+    /// True if a statement that hides collisions has to wait for a look: ids of others may be in the table by now. `from`: a
+    /// look that began later is not too old.
     pub(crate) fn must_be_seen(&self, target: &Target, from: Option<Instant>) -> bool {
         let looks = &target.filled.looks;
         let is_old_at =
@@ -346,7 +346,7 @@ impl Tables {
             let why = format!("id {highest} in it is too high for its generator (connect again)");
             return Err(TableError::Unseen(Unseen::new(why)));
         }
-        // As the session sees it. What is reserved here below that id is given up.
+        // The session sees this highest id itself. Ids that are reserved here below it are given up.
         if self.lift(target, highest).await? == Some(true) {
             note_overtaken(target, highest);
         }
@@ -368,7 +368,7 @@ impl Tables {
             let mut below = Vec::new();
             for ((asked, target), highest) in asked.iter().zip(of).zip(highest) {
                 self.pass(target, highest).await?;
-                // Where the highest is in the range of another proxy, lower ones may lie in a range of this one.
+                // If the highest id is in the range of another proxy, lower ids may lie in a range of this proxy.
                 let last =
                     self.generators.with(&target.rule.generator, |generator| generator.last_below(highest));
                 below.extend(last.map(|last| (Highest { id_max: Some(last), ..*asked }, target)));
@@ -423,8 +423,8 @@ impl Tables {
         Ok(came_past.map(|came_past| (highest, came_past)))
     }
 
-    /// Gives up what the generator has reserved up to an id. Whether the id came into the table without a generator; `None`: there is no such
-    /// generator any more.
+    /// Gives up the ids that the generator has reserved up to `highest`. True if `highest` came into the table without a
+    /// generator; `None`: there is no such generator any more.
     async fn lift(&self, target: &Target, highest: u64) -> Result<Option<bool>, TableError> {
         let Some(generator) = self.generators.get(&target.rule.generator) else { return Ok(None) };
         Ok(Some(generator.rise_above(highest, RAISED_WITHIN).await?))
@@ -435,7 +435,7 @@ impl Tables {
         self.generators.with(&target.rule.generator, Generator::reach)
     }
 
-    /// Whether an index begins with the id's column. Asked once, and again after DDL.
+    /// True if an index begins with the id's column. Asked once, and again after DDL.
     async fn has_index(
         &self,
         schema: &Schema,

@@ -1,5 +1,5 @@
-//! What a name in a statement means: a ruled table's columns as they were read last, a view of one,
-//! or nothing of ours.
+//! The meaning of a name in a statement: a ruled table's columns as they were read last, a view of
+//! one, or nothing of ours.
 
 mod covered;
 mod door;
@@ -29,7 +29,7 @@ pub const SHAPE_AGE_MAX: Duration = Duration::from_secs(5);
 
 pub use covered::Covered;
 
-/// How often DDL was seen by any session: what was read before the last time may be out of date.
+/// The number of times that DDL of any session was seen. What was read before the last time may be out of date.
 #[derive(Debug, Default)]
 pub(super) struct Ddl(AtomicU64);
 
@@ -69,17 +69,17 @@ impl Tables {
         self.backend.case.fold(schema, table)
     }
 
-    /// What a name in a statement means; never waits.
+    /// The meaning of a name in a statement. Never waits.
     pub(crate) fn lookup(&self, schema: &str, table: &str) -> Lookup {
         self.lookup_since(schema, table, self.backend.ddl.seen())
     }
 
-    /// How much DDL has been seen.
+    /// The number of times that DDL has been seen.
     pub(crate) fn ddl_seen(&self) -> u64 {
         self.backend.ddl.seen()
     }
 
-    /// The same, by what was read after that much DDL was seen.
+    /// Like [`Self::lookup`], but only what was read after DDL was seen for the `ddl`-th time counts.
     pub(crate) fn lookup_since(&self, schema: &str, table: &str, ddl: u64) -> Lookup {
         let known = self.known.load();
         let name = self.folded(schema, table);
@@ -107,7 +107,7 @@ impl Tables {
         }
     }
 
-    /// What a ruled name means while its table's lock is lost.
+    /// The meaning of a ruled name while its table's lock is lost.
     fn away(&self, name: &FoldedName<'_>) -> Option<Lookup> {
         self.backend.locks.as_ref()?.lost(|| name.to_string()).map(Lookup::Away)
     }
@@ -138,8 +138,8 @@ impl Tables {
         }
     }
 
-    /// As [`Tables::lookup`]; what is not known is fetched. DDL that is seen while it is read has
-    /// come after this question.
+    /// Like [`Tables::lookup`], but fetches what is not known. DDL that is seen during the fetch came
+    /// after this question.
     pub(super) async fn look_up(&self, schema: &str, table: &str) -> Lookup {
         let ddl = self.backend.ddl.seen();
         match self.lookup_since(schema, table, ddl) {
@@ -151,13 +151,13 @@ impl Tables {
         }
     }
 
-    /// Whether it was read after that much DDL was seen, and not long ago.
+    /// True if `entry` was read after DDL was seen for the `ddl`-th time, and not long ago.
     fn is_fresh(&self, entry: &Entry, ddl: u64) -> bool {
-        // What is to be read again says that it has seen more than there was.
+        // An entry that is to be read again has a count of DDL above the true one.
         (ddl..=self.backend.ddl.seen()).contains(&entry.ddl) && entry.read_at.elapsed() < SHAPE_AGE_MAX
     }
 
-    /// Whether a name without a rule is a view that mentions a table with one.
+    /// True if a name without a rule is a view that mentions a table with one.
     fn is_view(&self, schema: &str, name: &str) -> bool {
         self.views.contains(&self.folded(schema, name))
     }
@@ -191,8 +191,8 @@ impl Tables {
             }
             self.views.were_read(signs);
         }
-        // Where they could not be read, what was known before goes on: statements on other tables
-        // must not fail for it.
+        // If the views could not be read, those known before stay: statements on other tables must not
+        // fail for it.
         self.views.settle(ddl);
         views.map(|_| ())
     }
@@ -243,12 +243,12 @@ impl Tables {
         }
     }
 
-    /// Whether the table was assigned under these rules.
+    /// True if the table was assigned under these rules.
     pub(super) fn is_assigned(&self, schema: &str, table: &str) -> bool {
         self.known.load().get(&self.folded(schema, table)).is_some_and(|entry| entry.is_assigned)
     }
 
-    /// Whether the ids in the table are to be looked at before the table is served: it is new to its generator, or there was DDL.
+    /// True if the ids in the table are to be looked at before the table is served: it is new to its generator, or there was DDL.
     pub(crate) fn looks_at_ids(&self, schema: &str, table: &str) -> bool {
         let Ok(Some(rule)) = self.rules.acting(self.backend.case, schema, table) else { return false };
         self.backend.successor.is_none()
@@ -257,12 +257,12 @@ impl Tables {
                 || self.was_defined_otherwise(schema, table, self.backend.ddl.seen()))
     }
 
-    /// Whether there was DDL since the table was read, or its columns were found to be others.
+    /// True if there was DDL since the table was read, or its columns were found to be others.
     fn was_defined_otherwise(&self, schema: &str, table: &str, ddl: u64) -> bool {
         self.known.load().get(&self.folded(schema, table)).is_some_and(|entry| entry.ddl != ddl)
     }
 
-    /// Whether the table was assigned by the ids of this rule's column.
+    /// True if the table was assigned by the ids of this rule's column.
     pub(super) fn is_assigned_by(&self, rule: &Rule, table: &str) -> bool {
         let known = self.known.load();
         let Some(entry) = known.get(&self.folded(&rule.schema, table)) else { return false };
@@ -291,7 +291,7 @@ impl Tables {
         self.change_known(|known| known.extend(entries.iter().cloned()));
     }
 
-    /// What a rule's name is to the backend.
+    /// Reads what a name with a rule is on the backend.
     async fn read(
         &self,
         rule: &Arc<Rule>,
@@ -344,7 +344,7 @@ impl Tables {
         Ok(lookup)
     }
 
-    /// What the name of a ruled base table means with these columns.
+    /// The meaning of a ruled base table's name with these columns.
     pub(super) fn meaning(&self, rule: &Arc<Rule>, table: &str, shape: Option<Arc<TableShape>>) -> Lookup {
         let meant = match &shape {
             Some(shape) => rule.meant(table, shape.columns.iter()),

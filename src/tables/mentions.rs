@@ -10,19 +10,19 @@ use crate::table_name::FoldedName;
 use crate::tables::Tables;
 use crate::tables::looks::names::Names;
 
-/// Whether a rule may concern a text in which this was found. `escapes`: whether backslashes are
-/// escapes, if that is known.
+/// True if a rule may concern a text in which `mention` was found. `escapes`: whether backslashes
+/// are escapes, if that is known.
 pub(crate) fn is_concerning(mention: Mention, text: &[u8], escapes: Option<bool>) -> bool {
     mention.table || mention.draws || mention.dynamic && !shows_its_text(text, escapes)
 }
 
-/// Whether a text in which this was found may make or drop a SEQUENCE of a generator's name, or a function that a
-/// call would be.
+/// True if a text in which `mention` was found may make or drop a SEQUENCE of a generator's name, or a function that
+/// a call would then mean.
 pub(crate) fn may_change_calls(mention: Mention, text: &[u8]) -> bool {
     mention.draw_words && has_any_word(text, &["sequence", "function"])
 }
 
-/// Whether it inserts, as far as it shows.
+/// True if a text inserts, as far as its words show.
 fn inserts(text: &[u8]) -> bool {
     has_any_word(text, &["insert", "replace", "load"])
 }
@@ -37,34 +37,34 @@ impl Tables {
         Mention { table: mention.table || may_name_new_view, ..mention }
     }
 
-    /// Whether the text may insert into a view that nobody has read yet.
+    /// True if the text may insert into a view that nobody has read yet.
     pub(crate) fn awaits_views(&self, text: &[u8]) -> bool {
         self.misses_views() && inserts(text)
     }
 
-    /// Whether there may be views that nobody has read yet, and rules that they may be of.
+    /// True if there may be views that nobody has read yet, and there are rules that such views may concern.
     pub(crate) fn misses_views(&self) -> bool {
         !self.mentions.load().is_empty() && !self.views.are_read_at(self.backend.ddl.seen())
     }
 
-    /// Whether calls in a text may draw ids.
+    /// True if calls in a text may draw ids.
     pub(crate) fn may_draw(&self, text: &[u8]) -> bool {
         let mentions = self.mentions.load();
         mentions.has_draws() && may_be_in(text) && mentions.in_text(text, DefaultSchema::Unknown).draws
     }
 
-    /// Whether there are generators that calls draw from.
+    /// True if there are generators that calls draw from.
     pub(crate) fn has_draws(&self) -> bool {
         self.mentions.load().has_draws()
     }
 
-    /// Whether the default database is or may be one with rules.
+    /// True if the default database is, or may be, one with rules.
     pub(crate) fn has_rules_in(&self, default: DefaultSchema<'_>) -> bool {
         self.mentions.load().has_names_in(default)
     }
 
-    /// Whether a rule may concern a text, or a text within it that does not show.
-    /// `escapes`: as of [`is_concerning`].
+    /// True if a rule may concern a text, or a text within it that does not show.
+    /// `escapes`: as in [`is_concerning`].
     pub(crate) fn concerns(&self, text: &[u8], default: DefaultSchema<'_>, escapes: Option<bool>) -> bool {
         is_concerning(self.mention(text, default), text, escapes)
     }

@@ -1,5 +1,5 @@
-//! How far a start or a reload is, in the log each second: with thousands of tables either takes
-//! longer.
+//! The progress of a start or a reload, in the log each second: with thousands of tables either
+//! takes longer.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -20,7 +20,7 @@ struct Step {
 }
 
 impl Progress {
-    /// What is done from now on, of how many tables.
+    /// Begins a step: its text, and how many tables or generators it has.
     pub(super) fn begin(&self, what: &'static str, total: usize) {
         *self.0.lock() = Step { what, done: 0, total };
     }

@@ -12,7 +12,7 @@ use crate::schema::{SchemaError, TableKind};
 use crate::table_name::{FoldedName, TableName};
 use crate::tables::Tables;
 
-/// How often [`Tables::refresh`] is to be called.
+/// The interval at which [`Tables::refresh`] is to be called.
 pub const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Columns that were read longer ago are read again before a statement without a column list uses
@@ -77,13 +77,13 @@ impl Tables {
         Ok(())
     }
 
-    /// Whether a rule's pattern fits the table's name, but passes the table over for its columns.
+    /// True if a rule's pattern fits the table's name, but passes the table over for its columns.
     fn passes(&self, name: &FoldedName<'_>, shape: &TableShape) -> bool {
         let rule = self.rules.acting(self.backend.case, name.schema(), name.table()).ok().flatten();
         rule.is_some_and(|rule| rule.meant(name.table(), shape.columns.iter()) == Meant::Passes)
     }
 
-    /// Whether the table's columns were read so long ago that others may be there. Tables in use are
+    /// True if the table's columns were read so long ago that others may be there. Tables in use are
     /// read every second.
     pub(crate) fn may_be_outdated(&self, target: &Target) -> bool {
         let (schema, name) = target.named();

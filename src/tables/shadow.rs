@@ -16,19 +16,19 @@ use crate::tables::shadow::counts::{Outcome, ShadowCount};
 use crate::tables::view_targets::{ViewTargets, read_view_targets};
 use crate::tables::{InForce, SHAPE_AGE_MAX, Tables};
 
-/// What was read of the tables in shadow mode, and of their views; as the backend compares their
-/// names.
+/// The tables in shadow mode and their views, as they were read; by names as the backend compares
+/// them.
 #[derive(Default)]
 pub(super) struct Shadows {
     tables: BTreeMap<FoldedName<'static>, Lookup>,
     pub(super) views: ViewTargets,
     read_at: Option<Instant>,
-    /// How often DDL had been seen before they were read.
+    /// The number of times that DDL had been seen before they were read.
     ddl: u64,
 }
 
 impl Tables {
-    /// Whether any rule is in shadow mode.
+    /// True if any rule is in shadow mode.
     pub(crate) fn rehearses(&self) -> bool {
         self.rules.any_is_shadow()
     }
@@ -48,9 +48,9 @@ impl Tables {
         (!is_none).then(|| TableName::new(name.schema(), name.table()))
     }
 
-    /// As [`Tables::lookup`], with tables in shadow mode ruled as if they were on.
-    /// [`Lookup::Unknown`] of such tables only: what is to be known of others was fetched for the
-    /// statement on its way.
+    /// Like [`Tables::lookup`], but tables in shadow mode count as ruled. Only such tables can be
+    /// [`Lookup::Unknown`]: what is to be known of others was fetched for the statement on its way to
+    /// the server.
     pub(crate) fn rehearsed(&self, schema: &str, table: &str) -> Lookup {
         let shadows = self.shadows.load();
         let found = self.rules.shadow(self.backend.case, schema, table);
@@ -129,7 +129,7 @@ fn as_if_on(rule: &Rule) -> Arc<Rule> {
 }
 
 impl InForce {
-    /// What would have become of statements into tables in shadow mode, since the proxy began.
+    /// The statements into tables in shadow mode since the proxy began, counted by what would have become of them.
     pub fn shadow(&self) -> Vec<ShadowCount> {
         self.backend.shadow.counted()
     }

@@ -22,7 +22,7 @@ use crate::tables::{Backend, InForce, TableError, Tables};
 pub trait Successor: Send + Sync + 'static {
     async fn take(&self, target: &Target, n: NonZeroU64, deadline: Duration) -> Result<IdBlock, TakeError>;
 
-    /// As [`Generator::advance_past`].
+    /// Like [`Generator::advance_past`](crate::ids::Generator::advance_past).
     async fn advance_past(&self, target: &Target, id: u64, deadline: Duration)
     -> Result<Advanced, TakeError>;
 
@@ -30,10 +30,10 @@ pub trait Successor: Send + Sync + 'static {
     async fn look(&self, target: &Target, look: Look, deadline: Duration) -> Result<(), TableError>;
 }
 
-/// How long the lock of a generator may take for a session of the process before.
+/// The time limit for a generator's lock, for a session of the process before.
 const LOCKED_WITHIN: Duration = Duration::from_secs(5);
 
-/// How a table is to be looked at.
+/// An order to look at a table.
 #[derive(Debug)]
 pub struct Look {
     /// Ids have collided, or the server has numbered rows: what is reserved up to the highest id is given up.
@@ -42,7 +42,7 @@ pub struct Look {
     pub read: Option<String>,
 }
 
-/// What another process's rules say of a table.
+/// A table as another process's rules describe it.
 #[derive(Debug)]
 pub struct Asked<'a> {
     pub schema: &'a str,
@@ -151,7 +151,7 @@ impl InForce {
 
     async fn target(&self, asked: &Asked<'_>) -> Result<(Arc<Tables>, Arc<Target>), String> {
         let Asked { schema, table, generator, column, .. } = *asked;
-        // Of ids that are drawn without an INSERT.
+        // Ids that are drawn without an INSERT have no column.
         if column.is_empty()
             && let Some(found) =
                 self.for_door(generator, LOCKED_WITHIN).await.map_err(|error| error.for_client())?

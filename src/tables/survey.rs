@@ -1,5 +1,5 @@
-//! What a version of the rules finds on the backend before anything is changed: its tables, locked,
-//! and the ids in them. Each question is about many tables.
+//! A survey of the backend for a version of the rules, before anything is changed: the version's
+//! tables, locked, and the ids in them. Each question is about many tables.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -20,12 +20,12 @@ pub(super) struct Live {
     pub(super) rule: Arc<Rule>,
     pub(super) shape: Arc<TableShape>,
     pub(super) read_at: Instant,
-    /// How often DDL had been seen before it was read.
+    /// The number of times that DDL had been seen before it was read.
     pub(super) ddl: u64,
     pub(super) binding: Binding,
 }
 
-/// Whether a table is assigned to its rule's generator.
+/// The assignment of a table to its rule's generator.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Binding {
     /// The rule's column is not there.
@@ -67,7 +67,7 @@ impl Tables {
         }
         missing.retain(|(_, rule)| !rule.is_pattern());
         if !missing.is_empty() {
-            // Those of the version before are in the log already.
+            // Missing tables of the version before are in the log already.
             let known: HashSet<String> = old.iter().flat_map(|old| old.exact_names()).collect();
             missing.retain(|(_, rule)| !known.contains(&self.table_key(rule, &rule.table)));
             warn_of_missing(&missing);

@@ -67,8 +67,8 @@ impl Tables {
         Ok(block)
     }
 
-    /// As [`Tables::take`], where the rule has the server number the rows if there are none: only the first that
-    /// finds none waits for them.
+    /// Like [`Tables::take`]. If the rule has the server number the rows when there are no ids, only the first statement
+    /// that finds none waits for ids.
     pub(crate) async fn take_or_none(
         &self,
         target: &Target,
@@ -95,7 +95,7 @@ impl Tables {
         (!self.is_retired()).then_some(by)
     }
 
-    /// As [`Tables::send_by`], for a caller that then looks itself whether the rules are retired.
+    /// Like [`Tables::send_by`], for a caller that then looks itself whether the rules are retired.
     pub(crate) fn lease(&self, target: &Target) -> Option<SendBy> {
         match &self.backend.locks {
             Some(locks) => locks.send_by().filter(|_| self.lost_lock(target).is_none()),
@@ -103,7 +103,7 @@ impl Tables {
         }
     }
 
-    /// Whether ids that were taken for the table may be used, as far as is known.
+    /// True if ids that were taken for the table may be used, as far as is known.
     pub(crate) fn is_guarded(&self, target: &Target) -> bool {
         self.send_by(target).is_some()
     }
@@ -122,7 +122,7 @@ impl Tables {
         locks.lost(|| self.table_key(&target.rule, &target.table))
     }
 
-    /// As [`Generator::expect`]. While another process issues the ids it does not know of these
+    /// Like [`Generator::expect`]. While another process issues the ids, it does not know of these
     /// before they are stored.
     pub(crate) fn expect(&self, target: &Target, ids: &Arc<[u64]>) {
         if let Some(generator) = self.generators.get(&target.rule.generator) {
@@ -130,14 +130,14 @@ impl Tables {
         }
     }
 
-    /// As [`Generator::unexpect`].
+    /// Like [`Generator::unexpect`].
     pub(crate) fn unexpect(&self, target: &Target, ids: &Arc<[u64]>) {
         if let Some(generator) = self.generators.get(&target.rule.generator) {
             generator.unexpect(ids);
         }
     }
 
-    /// As [`Generator::advance_past`].
+    /// Like [`Generator::advance_past`].
     pub(crate) async fn advance_past(
         &self,
         target: &Target,

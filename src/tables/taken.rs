@@ -1,4 +1,4 @@
-//! What is taken of each generator, whatever version of the rules is active; and whether an
+//! The ids taken from each generator, whatever version of the rules is active; and whether an
 //! operator has stopped it.
 
 use std::collections::BTreeMap;
@@ -18,10 +18,11 @@ use crate::table_name::TableName;
 /// Why requests got no ids, in a word for each.
 const REFUSED: [&str; 8] = ["store", "exhausted", "ahead", "clock", "too_many", "paused", "closed", "locks"];
 
-/// As many tables are counted apart: an application that makes tables under ever new names must not fill the memory.
+/// The number of tables that are counted apart: an application that makes tables under ever new names must not fill the
+/// memory.
 const TABLES_MAX: usize = 10_000;
 
-/// What all further tables are counted as.
+/// The name under which all further tables are counted.
 const OTHERS: &str = "(others)";
 
 /// Ids that collide are told, and their generator raised, once in this time at most.
@@ -32,14 +33,14 @@ pub struct Taken {
     by_generator: ArcSwap<BTreeMap<GeneratorName, Arc<OfGenerator>>>,
     /// By table: those that statements have named, [`TABLES_MAX`] of them.
     by_table: Mutex<BTreeMap<TableName, Arc<Filled>>>,
-    /// Of requests that were not served at once.
+    /// The waits of requests that were not served at once.
     pub waited: Timing,
 }
 
 #[derive(Debug, Default)]
 pub struct OfGenerator {
     ids: Counter,
-    /// As [`REFUSED`] names them.
+    /// Requests that got no ids, by why, in the order of [`REFUSED`].
     refused: [AtomicU64; REFUSED.len()],
     is_paused: AtomicBool,
     /// The highest id that was given away at a door; 0: none was.
@@ -65,7 +66,7 @@ struct Failing {
 }
 
 impl Failing {
-    /// Whether it begins with this one.
+    /// Counts a request that got no ids. True if it is the first.
     fn add(&self) -> bool {
         let mut since = self.since.lock();
         self.is_on.store(true, Ordering::Relaxed);
@@ -97,7 +98,7 @@ impl Taken {
         self.by_generator.load().get(name).cloned().unwrap_or_default()
     }
 
-    /// Of generators that are closed for good, unless an operator has stopped them.
+    /// Forgets generators that are closed for good, unless an operator has stopped them.
     pub(super) fn forget(&self, names: &[&GeneratorName]) {
         self.by_generator.rcu(|all| {
             let mut all = BTreeMap::clone(all);
@@ -110,7 +111,7 @@ impl Taken {
         });
     }
 
-    /// Of a table.
+    /// The counts of a table, and the state of the looks at it.
     pub fn filled(&self, schema: &str, table: &str) -> Arc<Filled> {
         let mut tables = self.by_table.lock();
         let name = TableName::new(schema, table);
@@ -121,14 +122,14 @@ impl Taken {
         Arc::clone(tables.entry(name).or_default())
     }
 
-    /// Those that got ids.
+    /// The tables that got ids.
     pub fn filled_tables(&self) -> Vec<(TableName, Arc<Filled>)> {
         let tables = self.by_table.lock();
         let filled = tables.iter().filter(|(_, filled)| filled.get().0 > 0);
         filled.map(|(name, filled)| (name.clone(), Arc::clone(filled))).collect()
     }
 
-    /// What `take` takes without a wait; nothing while the generator is paused, or is not known yet.
+    /// The ids that `take` takes without a wait. `None` also while the generator is paused, or is not known yet.
     pub(super) fn at_once<T>(
         &self,
         name: &GeneratorName,
@@ -179,7 +180,7 @@ impl OfGenerator {
         }
     }
 
-    /// Whether it is to be told.
+    /// Counts a collision. True if it is to be told.
     pub(super) fn note_collision(&self) -> bool {
         self.collisions.fetch_add(1, Ordering::Relaxed);
         let mut told = self.collision_told.lock();
@@ -235,7 +236,7 @@ impl OfGenerator {
         self.is_paused.load(Ordering::Relaxed)
     }
 
-    /// Whether that changes anything.
+    /// Stops the generator, or ends that. True if that changes anything.
     pub fn pause(&self, is_paused: bool) -> bool {
         self.is_paused.swap(is_paused, Ordering::Relaxed) != is_paused
     }

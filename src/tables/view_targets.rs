@@ -11,7 +11,7 @@ use crate::schema::{Schema, SchemaError, TableKind, ViewText};
 use crate::table_name::{FoldedName, NameCase, TableName};
 use crate::tables::views::mentioning;
 
-/// What a view's name means.
+/// The meaning of a view's name.
 #[derive(Debug, Clone)]
 pub struct ViewTarget {
     pub lookup: Lookup,

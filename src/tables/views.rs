@@ -18,13 +18,13 @@ use crate::table_name::{FoldedName, NameCase, TableName};
 #[derive(Debug, Default)]
 pub(crate) struct Views {
     ruled: ArcSwap<Mentioning>,
-    /// How often DDL had been seen when they were read.
+    /// The number of times that DDL had been seen when they were read.
     ddl: AtomicU64,
     looked: Mutex<Option<Looked>>,
 }
 
-/// How long after a sign of a change views are read at each look. The server counts statements when
-/// they begin; one that waits for a lock changes something later.
+/// The time after a sign of a change in which views are read at each look. The server counts
+/// statements when they begin; one that waits for a lock changes something later.
 const SETTLING: Duration = Duration::from_mins(1);
 
 /// Without any sign they are read after this: for a statement that waited even longer, and for what
@@ -35,7 +35,7 @@ const READ_AGAIN: Duration = Duration::from_mins(1);
 #[derive(Debug, Clone)]
 struct Looked {
     read_at: Instant,
-    /// What was counted right before it; `None`: the server does not count.
+    /// The server's counts right before it; `None`: the server does not count.
     signs: Option<ViewSigns>,
     /// When other counts were seen last.
     changed_at: Instant,
@@ -61,17 +61,17 @@ impl Clone for Views {
 }
 
 impl Views {
-    /// Whether the name is such a view, as far as was read.
+    /// True if the name is a view that mentions a ruled table, or may do so, as far as was read.
     pub(crate) fn contains(&self, name: &FoldedName<'_>) -> bool {
         self.ruled.load().contains(name)
     }
 
-    /// Whether they were read after DDL was seen for the `ddl`-th time.
+    /// True if the views were read after DDL was seen for the `ddl`-th time.
     pub(crate) fn are_read_at(&self, ddl: u64) -> bool {
         self.ddl.load(Ordering::Acquire) >= ddl
     }
 
-    /// Whether they may be others than those that were read: by what the server counts now.
+    /// True if the views may be others than those that were read, by what the server counts now.
     pub(crate) fn may_differ(&self, signs: Option<&ViewSigns>) -> bool {
         self.looked.lock().as_ref().is_none_or(|looked| looked.may_be_old(signs, Instant::now()))
     }
@@ -100,7 +100,7 @@ impl Views {
         self.ruled.load_full()
     }
 
-    /// What is known counts as read when DDL had been seen `ddl` times.
+    /// The views that are known count as read when DDL had been seen `ddl` times.
     pub(crate) fn settle(&self, ddl: u64) {
         self.ddl.fetch_max(ddl, Ordering::AcqRel);
     }

@@ -17,22 +17,22 @@ use crate::tables::{InForce, Look};
 use crate::takeover::socket::{Lines, SOCKET, TakeoverError, is_ours, listen};
 use crate::takeover::wire::{Door, PROTOCOL, Reply, Request};
 
-/// How long the other process may take between two lines of a takeover. It opens the store and
-/// every ruled table, and waits some seconds for a lock that is not free yet.
+/// The time that the other process has between two lines of a takeover. It opens the store and every ruled table, and
+/// waits some seconds for a lock that is not free yet.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Another process that asks for this one's place.
 pub struct TakeoverRequest {
     lines: Lines,
-    /// Where it is to listen, as its configuration says.
+    /// The address where that process is to listen, as its configuration says.
     pub address: String,
-    /// And where for clients of Redis and of HTTP, if anywhere.
+    /// The addresses for clients of Redis and of HTTP. `None`: it has none.
     pub doors: [Option<String>; 2],
 }
 
 impl TakeoverRequest {
     pub async fn refuse(mut self, reason: String) {
-        // Who does not hear it sees the connection's end.
+        // A process that does not receive the line sees the connection's end.
         let _ = self.lines.send(&Reply::Refused { reason }).await;
     }
 
@@ -59,7 +59,7 @@ impl TakeoverRequest {
 /// The place of a process that has given up its store.
 pub struct Handover(Lines);
 
-/// What comes with it.
+/// The sockets that come with a place.
 pub struct Sockets {
     pub listener: OwnedFd,
     /// For clients of Redis and of HTTP.
@@ -147,7 +147,7 @@ impl TakeoverServer {
         Ok(TakeoverServer { serving: tokio::spawn(accept(listener, tables, requests)) })
     }
 
-    /// Whether a process answers at the socket of this `state.path`.
+    /// The socket of this `state.path`, if a process answers there.
     pub async fn is_taken(folder: &Path) -> Option<PathBuf> {
         let path = folder.join(SOCKET);
         UnixStream::connect(&path).await.is_ok().then_some(path)

@@ -85,8 +85,7 @@ impl RemoteSuccessor {
             self.idle.lock().push(lines);
             return Ok(reply);
         }
-        // Where its end has come, another process has its place. Ids that were asked for twice are
-        // a gap.
+        // If the connection has ended, another process has its place. Ids that were asked for twice are a gap.
         self.idle.lock().clear();
         let mut lines = Lines::connect(&self.path).await?;
         let reply = exchange_on(&mut lines, request).await?;

@@ -63,7 +63,7 @@ pub(super) enum Reply {
     Ids {
         first: u64,
     },
-    /// What became of an id that a client wrote.
+    /// The outcome of an id that a client wrote.
     Passed(Advanced),
     Looked,
     /// The table could not be looked at.

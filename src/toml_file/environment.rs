@@ -1,4 +1,4 @@
-//! What the environment of the process says: whole keys (`ROWSTAMP_BACKEND__ADDRESS`), and `${NAME}` in values.
+//! The environment of the process: whole keys (`ROWSTAMP_BACKEND__ADDRESS`), and `${NAME}` in values.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -7,7 +7,7 @@ use std::ffi::OsString;
 const PREFIX: &str = "ROWSTAMP_";
 /// Between a section's name and a key's: a single `_` is part of either.
 const DOT: &str = "__";
-/// Begins the place of a variable in a value; behind one more `$` it is these two characters.
+/// Begins the place of a variable in a value; after one more `$` it is these two characters.
 const OPEN: &str = "${";
 
 /// The variables of a process, as they were when it was made.
@@ -20,20 +20,20 @@ impl Environment {
         Environment(std::env::vars_os().filter_map(named).collect())
     }
 
-    /// Of these variables alone.
+    /// An environment of these variables alone.
     pub fn of<'a>(variables: impl IntoIterator<Item = (&'a str, &'a str)>) -> Environment {
         let owned = |(name, value): (&str, &str)| (name.to_owned(), value.into());
         Environment(variables.into_iter().map(owned).collect())
     }
 
-    /// The same without the variables that are keys.
+    /// This environment without the variables that are keys.
     #[must_use]
     pub fn without_keys(mut self) -> Environment {
         self.0.retain(|name, _| path_of(name).is_none());
         self
     }
 
-    /// Whether any of its variables is a key.
+    /// True if any variable is a key.
     pub fn has_keys(&self) -> bool {
         self.keys().next().is_some()
     }
@@ -77,7 +77,7 @@ impl Environment {
     }
 }
 
-/// Whether the text has anything to fill in.
+/// True if the text has a place for a variable.
 pub(super) fn has_places(text: &str) -> bool {
     text.contains(OPEN)
 }

@@ -1,4 +1,4 @@
-//! What is wrong, where, and what to do about it.
+//! A finding: what is wrong, where, and what to do about it.
 
 use std::fmt::{self, Display};
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ pub struct Finding {
     pub severity: Severity,
     /// The key's full name, as in `generators.orders.step`.
     pub key: Option<String>,
-    /// What is wrong; the remedy. Never a secret.
+    /// "why; remedy": the mistake and what to do about it. Never a secret.
     pub text: String,
 }
 

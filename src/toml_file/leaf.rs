@@ -1,4 +1,4 @@
-//! Whether a value fits: its type, its words, its form, its range.
+//! Checks that a value fits: its type, its words, its form, its range.
 
 use serde_json::Value;
 use toml::Spanned;

@@ -64,7 +64,7 @@ pub fn parse<T: DeserializeOwned + JsonSchema>(
 ) -> Option<Source<T>> {
     let (mut table, errors) = DeTable::parse_recoverable(text);
     if !errors.is_empty() {
-        // What the parser recovers after a syntax error is a guess: its findings would lead astray.
+        // The parser guesses the rest after a syntax error: findings about it would lead astray.
         findings.extend(syntax::errors(file, text, errors));
         return None;
     }

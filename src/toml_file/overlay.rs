@@ -12,7 +12,7 @@ use super::environment::{Environment, variable_of};
 use super::finding::Finding;
 use super::leaf::{Forms, nearest};
 
-/// What came from where.
+/// The keys that came from variables, and the findings about the variables.
 #[derive(Debug, Default)]
 pub(super) struct Overlay {
     /// The variable that says a key, by the key's full name; and the first one that says anything in a table that the
@@ -66,7 +66,7 @@ impl Overlay {
                     self.variables.insert(name.clone(), variable.to_owned());
                 }
             }
-            // What is no table, and should be one, has its error from the file.
+            // A value that is no table, and should be one, has its error from the file.
             let Some(DeValue::Table(inner)) = around.get_mut(part).map(Spanned::get_mut) else {
                 return Ok(());
             };
@@ -78,7 +78,7 @@ impl Overlay {
     }
 }
 
-/// Where an error about a variable is.
+/// The place of an error about a variable, in place of a file's name.
 pub(super) fn place_of(variable: &str) -> std::path::PathBuf {
     Path::new(&format!("${variable}")).to_owned()
 }

@@ -15,24 +15,24 @@ pub struct Source<T> {
     pub(super) written: Written,
 }
 
-/// Where keys were written, by their full names.
+/// The places where keys were written, by the keys' full names.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Written {
     /// Lines count from 1.
     pub(super) lines: BTreeMap<String, usize>,
-    /// As of `Overlay`.
+    /// The variables of keys, as in `Overlay`.
     pub(super) variables: BTreeMap<String, String>,
     /// Keys whose value holds the text of a variable.
     pub(super) filled_in: BTreeSet<String>,
 }
 
 impl<T> Source<T> {
-    /// Whether the file, or the environment, has the key, be it with its default.
+    /// True if the file or the environment has the key, even with its default.
     pub fn is_written(&self, key: &str) -> bool {
         self.written.lines.contains_key(key)
     }
 
-    /// Whether the value itself stands in the file, and no variable in its place.
+    /// True if the file has the value itself, and no variable in its place.
     pub fn is_in_file(&self, key: &str) -> bool {
         self.is_written(key) && self.variable(key).is_none() && !self.written.filled_in.contains(key)
     }
@@ -72,7 +72,7 @@ impl<T> Source<T> {
         self.file.parent().unwrap_or(Path::new("")).join(path)
     }
 
-    /// The same places with other keys, or none.
+    /// This source's places with other keys, or with none; and its own keys.
     pub fn with_keys<U>(self, keys: U) -> (Source<U>, T) {
         let Source { file, keys: before, written } = self;
         (Source { file, keys, written }, before)

@@ -1,4 +1,4 @@
-//! What is no TOML, in words for those who do not know its grammar: where, what, and what to write instead.
+//! Errors in TOML syntax, in words for people who do not know the grammar: where, what, and what to write instead.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ const DUPLICATE: &str = "duplicate key";
 /// A longer name is no slip of the finger.
 const NAME_BYTES_MAX: usize = 64;
 
-/// One error a line, the first: those behind it come of it, mostly.
+/// The first error of each line: the errors after it mostly come from it.
 pub(super) fn errors(file: &Path, text: &str, mut errors: Vec<toml::de::Error>) -> Vec<Finding> {
     errors.sort_by_key(|error| error.span().map(|span| span.start));
     let mut found: Vec<Finding> = Vec::new();
@@ -70,7 +70,7 @@ fn line_at(text: &str, at: usize) -> &str {
 
 struct Line<'a> {
     text: &'a str,
-    /// As it is written here.
+    /// The key as the line writes it.
     key: Option<&'a str>,
     is_header: bool,
 }
@@ -87,7 +87,7 @@ impl Line<'_> {
             }
             DUPLICATE => return "the key is defined a second time; remove one of the two".to_owned(),
             _ if value == Some("") => return format!("the value is missing; write it after {key} ="),
-            // Of a text that begins as `inf` or `nan` do.
+            // A text that begins as `inf` or `nan` do.
             "invalid float" if value.is_some_and(|value| value.starts_with(char::is_alphabetic)) => {
                 return format!("string values must be quoted; write {key} = \"...\"");
             }

@@ -43,7 +43,7 @@ enum Word {
     Etcd,
 }
 
-/// What is found in the text; without the file's name and, where it is all there is, the missing `inner.must`.
+/// Checks the findings in the text; without the file's name, and without an `inner.must` that is missing on line 1.
 #[track_caller]
 fn check(text: &str, expect: &[&str]) {
     let mut findings = Findings::default();

@@ -61,7 +61,7 @@ pub fn join(table: &str, key: &str) -> String {
 
 struct Walk<'a> {
     file: &'a Path,
-    /// Of the whole file.
+    /// The schema of the whole file.
     root: &'a Value,
     /// Byte offsets.
     line_starts: Vec<usize>,
@@ -71,7 +71,7 @@ struct Walk<'a> {
     line_of_filled_in: Option<usize>,
     written: Written,
     found: Vec<Finding>,
-    /// Behind [`FINDINGS_MAX`].
+    /// The number of findings after the first [`FINDINGS_MAX`].
     found_more: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What is changed of a user of the store: by the console's statements.
+//! Changes of a user of the store, by the console's statements.
 
 use std::fmt;
 use std::time::SystemTime;
@@ -10,11 +10,11 @@ use super::rights::{Grant, Right, Scope};
 use super::secret::{PASSWORD_BYTES_MAX, Token};
 
 const NAME_BYTES_MAX: usize = 64;
-/// Of one user.
+/// The most tokens of one user.
 const TOKENS_MAX: usize = 100;
 const GRANTS_MAX: usize = 1_000;
 
-/// As the console reads it. Its text, for the log and `log.audit`, has no secret.
+/// A change as the console reads it. Its text, for the log and `log.audit`, has no secret.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Change {
     pub user: String,
@@ -32,7 +32,7 @@ pub enum What {
     Revoke { rights: Vec<Right>, on: Scope },
 }
 
-/// What came of a change.
+/// The outcome of a change.
 pub enum Changed {
     Done,
     /// It was so already.
@@ -108,7 +108,7 @@ impl fmt::Debug for Change {
 }
 
 impl Change {
-    /// What can be said without the store.
+    /// Finds mistakes that show without the store.
     pub(super) fn check(&self, now: SystemTime) -> Result<(), Refusal> {
         let is_name = |c: char| c.is_ascii_alphanumeric() || "_-.$@".contains(c);
         if self.user.is_empty() || self.user.len() > NAME_BYTES_MAX || !self.user.chars().all(is_name) {
@@ -139,7 +139,8 @@ impl Change {
         }
     }
 
-    /// What is to stand, and what the answer is then. `stands`: the user, who has not been dropped. `hash`: of [`Change::password`].
+    /// The record after the change, and the answer. `stands`: the user, who has not been dropped. `hash`: of
+    /// [`Change::password`].
     pub(super) fn of(
         &self,
         stands: Option<UserRecord>,
@@ -159,7 +160,7 @@ impl Change {
             What::Create { .. } | What::Password(_) => record.password = hash.map(str::to_owned),
             What::Drop { .. } => record = UserRecord { dropped: true, ..UserRecord::new() },
             What::Token { expires } => {
-                // Those that are over make room.
+                // Expired tokens make room.
                 record.tokens.retain(|token| token.token().is_none_or(|token| !token.is_over(now)));
                 if record.tokens.len() >= TOKENS_MAX {
                     return Err(Refusal::TooManyTokens(name()));

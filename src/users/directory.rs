@@ -1,4 +1,4 @@
-//! Who there is: the users of the file and those of the store, which is looked at several times a second.
+//! The users of the file and those of the store, which is looked at several times a second.
 //!
 //! A look reads one small record, `users`, which is written after each change of a user. Where its revision is another than
 //! before, all users are read. They are also read now and then where it is not: a proxy that ended between the two writes has
@@ -45,7 +45,7 @@ pub(crate) struct Roster {
     pub(crate) store: StoreUsers,
 }
 
-/// Whether those of the store are among them.
+/// The store's users in a roster: known, or the reason why they are missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StoreUsers {
     Known,
@@ -64,7 +64,7 @@ impl Roster {
         self.users.get(name)
     }
 
-    /// Who logs in by the token with this SHA-256.
+    /// The login of the token with this SHA-256.
     pub(super) fn with_token(&self, sha256: &[u8; 32]) -> Option<&Login> {
         let logins = || {
             let all = self.users.values().flat_map(|user| {
@@ -92,14 +92,14 @@ pub struct Directory {
     /// One look, or one change, at a time.
     turn: tokio::sync::Mutex<()>,
     quotas: Quotas,
-    /// That live on the store.
+    /// The number of proxies that live on the store.
     proxies: AtomicU64,
     pub(super) proven: Proven,
     pub(super) hashes: Turns,
     pub(super) cost: Cost,
 }
 
-/// What the roster is made of.
+/// The users and times that the roster is made of.
 struct Known {
     of_file: Arc<[Arc<User>]>,
     of_store: BTreeMap<String, Arc<User>>,
@@ -110,11 +110,11 @@ struct Known {
     listed: Option<(Instant, Option<Revision>)>,
     /// Records that cannot be read, as far as the log has told.
     damaged: HashMap<Key, Revision>,
-    /// Of each name that there was.
+    /// The usage of each name that there was.
     usage: HashMap<String, Usage>,
 }
 
-/// What a user may do is not known: the store has not answered yet, or not for too long.
+/// The rights of a user are not known: the store has not answered yet, or not for too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Unsure;
 
@@ -213,7 +213,7 @@ impl Directory {
         self.known.lock().of_file.clone()
     }
 
-    /// What rowstamp.toml says from here on.
+    /// Takes the users and `users.stale_max` of rowstamp.toml.
     pub(crate) fn set_file(&self, of_file: &[Arc<User>], stale_max: Duration) {
         let mut known = self.known.lock();
         known.of_file = known.counted_file(of_file);
@@ -221,7 +221,7 @@ impl Directory {
         self.publish(&known);
     }
 
-    /// How many there are of this home, whether they can log in now or not.
+    /// The number of users with this home, including those who cannot log in now.
     pub(crate) fn count(&self, home: Home) -> usize {
         let known = self.known.lock();
         match home {
@@ -230,7 +230,7 @@ impl Directory {
         }
     }
 
-    /// Of those who have asked for ids, by name.
+    /// The usage of the users who have asked for ids, by name.
     pub(crate) fn usage(&self) -> BTreeMap<String, Usage> {
         let known = self.known.lock();
         let drawn = known.usage.iter().filter(|(_, usage)| usage.has_any());
@@ -242,7 +242,7 @@ impl Directory {
         self.known.lock().looked_at.map(|at| at.elapsed())
     }
 
-    /// What is wrong with them.
+    /// The trouble with the store's users. `None`: there is none.
     pub(crate) fn trouble(&self) -> Option<String> {
         match self.roster().store {
             StoreUsers::Known => None,
@@ -256,7 +256,7 @@ impl Directory {
         }
     }
 
-    /// Whether what a user may do as an ADMIN is certain enough.
+    /// True if the user's rights are certain enough for what only ADMIN may do.
     pub(crate) fn is_current_for(&self, user: &User) -> bool {
         user.home == Home::File || self.age().is_some_and(|age| age <= ADMIN_AGE_MAX)
     }
@@ -317,7 +317,7 @@ impl Directory {
         self.quotas.keep(is_kept);
     }
 
-    /// A look that the store does not answer for long holds up nothing that only the clock decides: a token's end, `users.stale_max`.
+    /// A look that the store does not answer for long delays nothing that only the clock decides: a token's end, `users.stale_max`.
     async fn look_by_the_clock(&self) {
         let mut look = pin!(self.look());
         while tokio::time::timeout(LOOK_INTERVAL, look.as_mut()).await.is_err() {
@@ -356,7 +356,7 @@ impl Directory {
         match read {
             Ok(listed) => {
                 if let Some((revision, users)) = listed {
-                    // Those that are the same stay where they are: the next roster is then compared by address.
+                    // If the users are the same, the old ones are kept: the next roster is then compared by address.
                     if known.of_store != users {
                         known.of_store =
                             users.into_iter().map(|(name, user)| (name, known.counted(user))).collect();
@@ -428,7 +428,7 @@ impl Known {
         };
         let of_store = self.of_store.values().filter(|_| store == StoreUsers::Known);
         let users = of_store.map(|user| User::without_expired(user, now));
-        // Those of the file come last, and so replace one of the same name.
+        // The file's users come last, so one of them replaces a user of the store with the same name.
         let users = users.chain(self.of_file.iter().cloned());
         let users = users.map(|user| (user.name.clone(), user)).collect();
         Roster { users, by_token: OnceLock::new(), store }

@@ -12,7 +12,7 @@ use super::throttle::{Throttle, Verdict};
 use super::turns::{Asker, Turn};
 use super::{By, Home, Roster, Secret, User, secret};
 
-/// Who is logged in, and by what.
+/// A user who is logged in, and the secret that was given.
 #[derive(Debug, Clone)]
 pub(crate) struct Login {
     pub(crate) user: Arc<User>,
@@ -20,7 +20,7 @@ pub(crate) struct Login {
 }
 
 impl Login {
-    /// The same as `roster` has it now. `None`: the user, or what the login was made by, is no more.
+    /// The login as `roster` has it now. `None`: the user, or the secret, is no more.
     pub(crate) fn as_of(&self, roster: &Roster) -> Option<Login> {
         let user = roster.get(&self.user.name).filter(|user| user.has(self.by))?;
         Some(Login { user: user.clone(), by: self.by })
@@ -28,8 +28,8 @@ impl Login {
 }
 
 impl Directory {
-    /// Who has this name and this password or token. Wrong ones take as long whatever is wrong with them, and the first one
-    /// that is right as long as they do.
+    /// The login of a user with this name and this password or token. Wrong ones take as long whatever is wrong with
+    /// them, and the first one that is right as long as they do.
     pub(crate) async fn log_in(
         self: &Arc<Self>,
         throttle: &Arc<Throttle>,
@@ -46,14 +46,14 @@ impl Directory {
             return verdict;
         }
         let turn = first.turn().await;
-        // The same password may have come from another network.
+        // A try with the same password from another network may have ended meanwhile.
         match self.quick_login(throttle, from, name, given) {
             Some(verdict) => verdict,
             None => self.slow_login(throttle, from, (name, given), turn).await,
         }
     }
 
-    /// What is known without a slow hash.
+    /// The verdict, if it is known without a slow hash.
     fn quick_login(
         &self,
         throttle: &Throttle,
@@ -74,7 +74,8 @@ impl Directory {
         (login.is_some() || given.is_empty()).then(|| throttle.attempt(from, name, now, || login))
     }
 
-    /// Who has this token. Nobody guesses one, so there is no wait after a wrong one, and the first one costs no more than the next.
+    /// The login of the user with this token. Nobody guesses a token, so there is no wait after a wrong one, and the
+    /// first one costs no more than the next.
     pub(crate) fn log_in_by_token(&self, given: &[u8]) -> Verdict<Login> {
         let roster = self.roster();
         let sha256 = Sha256::digest(given).into();
@@ -85,7 +86,7 @@ impl Directory {
         }
     }
 
-    /// Whether a user of the store has this name, or may have it.
+    /// True if a user of the store has this name, or may have it.
     pub(crate) fn may_be_of_store(&self, name: &[u8]) -> bool {
         self.user(name).is_none_or(|user| user.home == Home::Store)
     }

@@ -1,5 +1,5 @@
-//! Who may do what, at the console and at the doors: `[[admin.users]]` of rowstamp.toml, and the users of the store, which are
-//! those of the whole fleet (docs/users.md).
+//! The users of the console and the doors, and their rights: `[[admin.users]]` of rowstamp.toml, and the users of the
+//! store, which are those of the whole fleet (docs/users.md).
 
 mod change;
 mod directory;
@@ -50,7 +50,7 @@ impl Role {
     }
 }
 
-/// Where a user was made.
+/// The place where a user was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Home {
     /// rowstamp.toml, of this proxy.
@@ -131,7 +131,7 @@ impl User {
         self.secrets.iter().any(|secret| !matches!(secret, Secret::Token(_)))
     }
 
-    /// Of a user of the file: in clear, as the logins of MySQL's clients need it. Empty: there is none.
+    /// The password of a user of the file, in clear, as the logins of MySQL's clients need it. Empty: there is none.
     pub(crate) fn plain_password(&self) -> &str {
         let plain = self.secrets.iter().find_map(|secret| match secret {
             Secret::Plain(password) => Some(password.as_str()),
@@ -140,7 +140,7 @@ impl User {
         plain.unwrap_or_default()
     }
 
-    /// Of a user of the file, whose only one it is.
+    /// The mark of the only secret of a user of the file.
     pub(crate) fn by_password(&self) -> By {
         By(self.secrets.first().map_or([0; 32], Secret::mark))
     }
@@ -151,12 +151,12 @@ impl User {
         self.secrets.iter().filter(known).map(|secret| By(secret.mark())).next_back()
     }
 
-    /// Whether who logged in by this secret would still be let in.
+    /// True if a login by this secret would still be let in.
     pub(crate) fn has(&self, by: By) -> bool {
         self.secrets.iter().any(|secret| By(secret.mark()) == by)
     }
 
-    /// As long as none has expired, the same.
+    /// The user without tokens that have expired: the same `Arc` if there are none.
     fn without_expired(user: &Arc<User>, now: SystemTime) -> Arc<User> {
         let is_over = |secret: &Secret| matches!(secret, Secret::Token(token) if token.is_over(now));
         if !user.secrets.iter().any(is_over) {

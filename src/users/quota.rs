@@ -1,5 +1,5 @@
-//! How many ids a second a user may draw: a bucket for each grant that has a LIMIT. It holds what the limit gives in a second, and
-//! this proxy fills it with its share of the limit.
+//! Limits of the ids that a user draws: a bucket for each grant that has a LIMIT. It holds as many ids as the limit
+//! gives in a second, and this proxy fills it with its share of the limit.
 
 use std::collections::HashMap;
 use std::time::Duration;

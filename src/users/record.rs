@@ -47,7 +47,7 @@ pub(super) struct TokenRecord {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct ChangesRecord {
     pub(super) v: u64,
-    /// How many there were, at least.
+    /// The number of changes that there were, at least.
     pub(super) count: u64,
     #[serde(flatten)]
     pub(super) unknown: Map<String, Value>,

@@ -1,4 +1,4 @@
-//! What a user may do, and with which generators.
+//! The rights of a user, and the generators that each is for.
 
 use std::fmt;
 use std::str::FromStr;
@@ -107,10 +107,10 @@ impl From<Scope> for String {
 pub struct Grant {
     pub right: Right,
     pub on: Scope,
-    /// Of TAKE: ids a second, of the fleet. `None`: as many as are asked for.
+    /// The LIMIT of TAKE: ids a second, of the fleet. `None`: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_second: Option<u64>,
-    /// Of a later version.
+    /// Fields of a later version.
     #[serde(flatten)]
     pub(super) unknown: Map<String, Value>,
 }
@@ -127,7 +127,7 @@ impl Grant {
     }
 }
 
-/// Of several grants of a right that cover a generator, the one that names it most closely counts.
+/// The grant that counts: if several grants of a right cover a generator, the one that names it most closely.
 pub(super) fn closest<'a>(grants: &'a [Grant], right: Right, generator: &str) -> Option<&'a Grant> {
     let fits = grants.iter().filter(|grant| grant.right == right && grant.on.covers(generator));
     fits.max_by_key(|grant| match &grant.on {

@@ -1,5 +1,5 @@
-//! What a user logs in with, and how it is kept: passwords of the file as they are, those of the store as argon2id, tokens as
-//! SHA-256.
+//! The secrets that a user logs in with, and how they are kept: passwords of the file as they are, those of the store
+//! as argon2id, tokens as SHA-256.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
-/// What a hash costs.
+/// The cost of a hash.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cost {
     memory_kib: u32,
@@ -24,7 +24,7 @@ pub(super) struct Cost {
 impl Cost {
     /// Source: OWASP, "Password Storage Cheat Sheet", argon2id: 19 MiB, two passes, one lane.
     pub(super) const FULL: Cost = Cost { memory_kib: 19 * 1024, passes: 2 };
-    /// Where there is nothing to guess.
+    /// For a directory without passwords to guess.
     pub(super) const LEAST: Cost = Cost { memory_kib: Params::MIN_M_COST, passes: 1 };
 }
 
@@ -36,7 +36,7 @@ const TOKEN_PREFIX: &str = "rst_";
 const TOKEN_BYTES: usize = 32;
 /// After its prefix. So many are taken for a token, or for most of one.
 const TOKEN_DIGITS_MIN: usize = 16;
-/// Of a token's SHA-256, as hexadecimal digits: what a token is called.
+/// The length of a token's id: so many hexadecimal digits of its SHA-256.
 const TOKEN_ID_DIGITS: usize = 12;
 
 /// Passwords that are remembered as right, 32 bytes each.
@@ -45,7 +45,7 @@ const PROVEN_MAX: usize = 4_096;
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum Secret {
     Plain(Zeroizing<String>),
-    /// As the PHC string format has it.
+    /// A hash in the PHC string format.
     Hash(String),
     Token(Token),
 }
@@ -72,7 +72,7 @@ impl Token {
         id_of(&self.sha256)
     }
 
-    /// What a statement calls a token: by its id, or, as people do, by its text. `None`: it is neither.
+    /// The id of the token that a statement names by its id or, as people do, by its text. `None`: it is neither.
     pub(crate) fn id_in(text: &str) -> Option<String> {
         if text.starts_with(TOKEN_PREFIX) {
             return Some(id_of(&Sha256::digest(text)));
@@ -86,7 +86,7 @@ impl Token {
     }
 }
 
-/// What somebody wrote, as a log may have it: "rst_..." in place of a token, which people also write where a name is meant.
+/// A text for the log: "rst_..." in place of a token, which people also write where a name is meant.
 pub(crate) fn without_tokens(text: &str) -> String {
     let mut parts = text.split(TOKEN_PREFIX);
     let first = parts.next().unwrap_or_default().to_owned();
@@ -114,8 +114,8 @@ impl fmt::Debug for Secret {
 }
 
 impl Secret {
-    /// Whether it is right, where this is known without the slow hash. Takes the same time whatever the answer is. An empty
-    /// password is never right.
+    /// True if the secret is right and this is known without the slow hash. Takes the same time whatever the answer is.
+    /// An empty password is never right.
     pub(super) fn is_known(&self, given: &[u8], proven: &Proven) -> bool {
         match self {
             Secret::Plain(own) => {
@@ -127,7 +127,7 @@ impl Secret {
         }
     }
 
-    /// What tells it from all other secrets, and nothing of it.
+    /// A mark that differs from that of any other secret, and tells nothing of the secret.
     pub(super) fn mark(&self) -> [u8; 32] {
         let (kind, own) = match self {
             Secret::Plain(own) => (b"plain", own.as_bytes()),
@@ -181,13 +181,13 @@ pub(super) fn hash(password: &[u8], cost: Cost) -> Option<String> {
     Some(argon2.hash_password(password, &salt).ok()?.to_string())
 }
 
-/// As slow. `hash` says itself by which parameters it was made.
+/// True if the password is right; as slow as [`hash`]. `hash` has the parameters that it was made with.
 pub(super) fn is_right(hash: &str, password: &[u8]) -> bool {
     let hash = PasswordHash::new(hash);
     hash.is_ok_and(|hash| Argon2::default().verify_password(password, &hash).is_ok())
 }
 
-/// As slow, for a name that nobody has: how long it takes does not tell so.
+/// Takes as long as [`is_right`], for a name that nobody has: the time of an answer does not tell so.
 pub(super) fn waste(password: &[u8], cost: Cost) {
     let _ = std::hint::black_box(hash(password, cost));
 }

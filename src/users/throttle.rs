@@ -17,14 +17,13 @@ use crate::address::network;
 
 const DELAY_MIN: Duration = Duration::from_millis(500);
 const DELAY_MAX: Duration = Duration::from_secs(30);
-/// How many wrong passwords from one address, for any users, cost nothing: many people may come
-/// from it.
+/// Wrong passwords from one address, for any users, that cost nothing: many people may come from it.
 const ADDRESS_FREE: u32 = 10;
 /// After so long without another wrong one, all is forgotten.
 const MEMORY: Duration = Duration::from_mins(10);
-/// How many counts are kept at once, some 100 bytes each.
+/// The most counts that are kept at once, some 100 bytes each.
 const KEYS_MAX: usize = 4_096;
-/// Of a user's name. Longer names count as one if they begin alike.
+/// The part of a user's name that is kept. Longer names count as one if they begin alike.
 const NAME_BYTES_MAX: usize = 64;
 
 #[derive(Debug, Default)]
@@ -32,7 +31,7 @@ pub(crate) struct Throttle {
     wrong: Mutex<HashMap<Key, Wrong>>,
 }
 
-/// Where tries come from: an address, of IPv6 the network, or the Unix socket.
+/// The origin of tries: an address, of IPv6 the network, or the Unix socket.
 type Origin = Option<IpAddr>;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -47,7 +46,7 @@ struct Wrong {
     last: Instant,
 }
 
-/// What came of a try.
+/// The outcome of a try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict<T> {
     Right(T),
@@ -68,7 +67,7 @@ impl Wrong {
 }
 
 impl Throttle {
-    /// How long no try is looked at. `None`: the next one is.
+    /// The time for which no try is looked at. `None`: the next one is looked at.
     pub(crate) fn wait(&self, from: Option<IpAddr>, user: &[u8], now: Instant) -> Option<Duration> {
         waits(&self.wrong.lock(), &keys(from, user), now)
     }
@@ -105,7 +104,7 @@ impl Throttle {
     }
 }
 
-/// Of the address alone, and of the user there.
+/// The key of the address alone, and that of the user from there.
 fn keys(from: Option<IpAddr>, user: &[u8]) -> [Key; 2] {
     let origin = from.map(network);
     let name = user.get(..NAME_BYTES_MAX).unwrap_or(user);

@@ -1,12 +1,13 @@
-//! Who makes a slow hash next. One is made at a time, and the tries that wait are in a queue, with one try of each network in it. So a
-//! client that sends many passwords keeps its own network waiting, and any other network for one hash.
+//! The order of slow hashes. One is made at a time, and the tries that wait are in a queue, with one try of each
+//! network in it. So a client that sends many passwords keeps its own network waiting, and any other network for one
+//! hash.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-// A fair one: who waits for it stands in a queue.
+// A fair mutex: tasks that wait for it are in a queue.
 use tokio::sync::{Mutex as Queue, OwnedMutexGuard};
 
 use crate::address::network;
@@ -14,9 +15,9 @@ use crate::address::network;
 /// For whom a hash is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Asker {
-    /// Who changes users.
+    /// An operator who changes users.
     Admin,
-    /// Who logs in from here. `None`: from the Unix socket.
+    /// A client that logs in from here. `None`: from the Unix socket.
     Client(Option<IpAddr>),
 }
 
@@ -24,7 +25,7 @@ pub(super) enum Asker {
 #[derive(Debug, Default)]
 pub(super) struct Turns {
     all: Arc<Queue<()>>,
-    /// Of each network that waits.
+    /// The queue of each network that waits.
     networks: Mutex<HashMap<Asker, Weak<Queue<()>>>>,
 }
 

@@ -1,5 +1,5 @@
-//! What a user has drawn by this process, at its doors and by calls in SQL. It goes by the user's name, and stays while the user is
-//! not known, for example since the store does not answer.
+//! The ids that a user has drawn from this process, at its doors and by calls in SQL. They go by the user's name, and
+//! stay while the user is not known, for example while the store does not answer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

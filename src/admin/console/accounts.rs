@@ -8,7 +8,7 @@ use crate::users::{Change, Right, Scope, Token as LoginToken, What};
 
 type Parsed = Result<Change, SyntaxError>;
 
-/// What CREATE and DROP are about.
+/// The objects of CREATE and DROP.
 const MADE: [&str; 2] = ["TOKEN", "USER"];
 
 pub(super) fn create(mut tokens: Tokens<'_>) -> Parsed {
@@ -187,7 +187,7 @@ mod tests {
         all.iter().find(|(word, _)| first.is(word)).unwrap().1(tokens)
     }
 
-    /// As the log has it.
+    /// Compares with the text that the log has.
     #[track_caller]
     fn check(statement: &str, expect: &str) {
         let change = parse(statement).unwrap();
@@ -213,7 +213,7 @@ mod tests {
                 "CREATE TOKEN FOR 'app' EXPIRES '2027-01-31T00:00:00Z'",
             ),
             ("DROP TOKEN 5f70bf18a086 FOR app", "DROP TOKEN \"5f70bf18a086\" FOR 'app'"),
-            // Of the text of a token: its id, by SHA-256.
+            // A token's text becomes its id, by SHA-256.
             ("DROP TOKEN 'rst_s3cret' FOR app", "DROP TOKEN \"41120ea95ec5\" FOR 'app'"),
             ("GRANT TAKE ON shop.orders TO app", "GRANT TAKE ON shop.orders TO 'app'"),
             ("GRANT read, take ON `my shop`.* TO 'app'", "GRANT TAKE, READ ON my shop.* TO 'app'"),

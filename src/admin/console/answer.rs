@@ -1,4 +1,4 @@
-//! What a statement is answered, before it is written for a client.
+//! The answer to a statement, before it is written for a client.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ pub(crate) enum Answer {
     Table(Table),
 }
 
-/// Of a column. Clients align numbers to the right and calculate with them.
+/// The type of a column. Clients align numbers to the right and calculate with them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Type {
     Text,
@@ -100,7 +100,7 @@ where
 }
 
 impl Value {
-    /// As texts, by [`is_like`].
+    /// True if both are alike as texts, by [`is_like`].
     pub(crate) fn is_like(&self, pattern: &Value) -> bool {
         let text = |value: &Value| match value {
             Value::Text(text) => text.clone(),
@@ -131,13 +131,11 @@ impl Table {
     }
 }
 
-/// As LIKE compares under a collation without case: `%` is any text, `_` one character, and `\` in
-/// front of either makes it mean itself. Source: MySQL manual, "String Comparison Functions and
-/// Operators".
+/// LIKE under a collation without case: `%` is any text, `_` one character, and `\` in front of either makes it mean
+/// itself. Source: MySQL manual, "String Comparison Functions and Operators".
 fn is_like(text: &str, pattern: &[Part]) -> bool {
     let text: Vec<char> = text.to_lowercase().chars().collect();
-    // Where to go on if a character does not fit: after the last `%`, one character of the text
-    // later.
+    // If a character does not fit, the search continues after the last `%`, one character of the text later.
     let (mut at, mut part_at, mut retry) = (0, 0, None);
     while let Some(character) = text.get(at) {
         match pattern.get(part_at) {

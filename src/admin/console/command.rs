@@ -62,10 +62,10 @@ pub(super) enum What {
     Version,
 }
 
-/// Of `schema.name`, with room to spare: what is longer is not for the log.
+/// The longest `schema.name`, with room to spare: a longer one is not for the log.
 const GENERATOR_CHARACTERS_MAX: usize = 200;
 
-/// What SHOW shows.
+/// The names that SHOW takes.
 pub(super) const SHOWN: [(&str, What); 16] = [
     ("BACKENDS", What::Backends),
     ("COMMANDS", What::Commands),
@@ -106,7 +106,7 @@ const STATEMENTS: [(&str, Parse); 14] = [
     ("SHOW", show),
 ];
 
-/// As the log has it: what is explained stays out of it, for its literals.
+/// A command as the log has it, without the statement that is explained, because of its literals.
 impl fmt::Display for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

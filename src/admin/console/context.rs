@@ -1,4 +1,4 @@
-//! Who sends a statement, and where it acts.
+//! The sender of a statement, and the desk and database that it is for.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use super::failure::Failure;
 use crate::admin::desk::{Desk, RuleRow};
 use crate::users::{Login, Right, User};
 
-/// Who is logged in.
+/// The user who is logged in, and the connection.
 pub(super) struct Caller {
     pub(super) login: Login,
     /// The address that the connection comes from, as the log has it.
@@ -15,7 +15,7 @@ pub(super) struct Caller {
     pub(super) is_tls: bool,
 }
 
-/// What a statement may look at.
+/// Everything that a statement may look at.
 pub(super) struct Context<'a> {
     pub(super) desk: &'a dyn Desk,
     pub(super) caller: &'a Caller,
@@ -24,13 +24,13 @@ pub(super) struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// As the user is now: a reload, or another proxy, may have changed it.
+    /// The current state of the user: a reload, or another proxy, may have changed it.
     pub(super) fn user(&self) -> Result<Arc<User>, Failure> {
         let now = self.caller.login.as_of(&self.desk.users().roster());
         now.map(|login| login.user).ok_or(Failure::Gone)
     }
 
-    /// Those that the user may look at.
+    /// The rules, if the user may look at them; otherwise none.
     pub(super) fn rules(&self) -> Vec<RuleRow> {
         let sees_all = self.user().is_ok_and(|user| user.may_everywhere(Right::Read));
         if sees_all { self.desk.rules() } else { Vec::new() }

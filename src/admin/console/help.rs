@@ -14,7 +14,7 @@ struct Topic {
 }
 
 impl Topic {
-    /// What HELP is asked for: the words that its form begins with.
+    /// The name that HELP takes: the first words of the form.
     fn name(&self) -> &'static str {
         let is_argument = |c: char| c == '[' || c.is_lowercase();
         self.form.split(is_argument).next().unwrap_or_default().trim_end()

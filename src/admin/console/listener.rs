@@ -1,4 +1,4 @@
-//! Who may come in.
+//! The console's clients: how they are accepted, log in and get a seat.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub async fn serve(listener: Listener, desk: Arc<dyn Desk>, tls: impl Fn() -> Tl
         let (authenticator, tls, seats) = (authenticator.clone(), tls(), seats.clone());
         lobby.serve(connections, from, move |place| async move {
             if let Some(login) = log_in(&authenticator, wire, from, id, &tls, &seats).await {
-                // Who is logged in has a seat, and cannot be made to leave it.
+                // A client that is logged in has a seat, and newer clients cannot take it away.
                 drop(place);
                 serve_client(&authenticator, login, from, id).await;
             }

@@ -31,12 +31,12 @@ pub use protocol::login::Tls;
 
 /// In the greeting. Drivers and GUIs decide by the number, and all of them know MySQL 8.0's.
 const SERVER_VERSION: &str = concat!("8.0.40-rowstamp-", env!("CARGO_PKG_VERSION"));
-/// How many connections may log in at once, and how many may be logged in.
+/// The most connections that log in at once, and the most that are logged in.
 const CONNECTIONS_MAX: usize = 64;
-/// Of a statement. One that is explained may be long, but nobody reads a longer one than this.
+/// The largest statement. One that is explained may be long, but nobody reads a longer one than this.
 const PACKET_BYTES_MAX: usize = 1 << 20;
 const LOGIN_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a client may be silent: MySQL's own wait_timeout.
+/// The time that a client may be silent: MySQL's own wait_timeout.
 const IDLE_TIMEOUT: Duration = Duration::from_hours(8);
-/// How long a client may leave its answer unread.
+/// The time that a client may leave its answer unread.
 const WRITE_TIMEOUT: Duration = Duration::from_mins(1);

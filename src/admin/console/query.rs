@@ -18,14 +18,14 @@ use super::command::{SHOWN, What};
 use super::failure::Failure;
 use super::tokens::Tokens;
 
-/// How deep a condition may be nested: each level is a call.
+/// The deepest nesting of a condition: each level is a call.
 const DEPTH_MAX: usize = 32;
 /// Columns of an answer: `*` may be written again and again.
 const COLUMNS_MAX: usize = 4_096;
-/// What the tables are qualified with, by those who want to.
+/// The schema that may stand before the tables' names.
 const SCHEMA: &str = "rowstamp";
 
-/// What is asked of one of the console's tables.
+/// A query of one of the console's tables.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Asked {
     pub(super) what: What,
@@ -37,7 +37,7 @@ pub(super) fn of_select(statement: &str) -> Option<Result<Asked, Failure>> {
     // Drivers and GUIs put their names into a comment before it.
     let first = Tokens::new(statement).next().ok()?;
     first.filter(|word| word.is("SELECT"))?;
-    // What cannot be read is for others to complain of.
+    // A statement that cannot be read is left to others, which report the error.
     let query = select::query(statement).ok()?;
     let what = table_of(&query)?;
     Some(checked(Asked { what, query }))
@@ -89,14 +89,14 @@ fn checked(mut asked: Asked) -> Result<Asked, Failure> {
     if is_bare(&mut asked.query) { Ok(asked) } else { Err(unsupported("one of these clauses")) }
 }
 
-/// Whether there is nothing beside what is looked at here: the parser knows the clauses of many servers.
+/// True if nothing is left beside the clauses that this module knows: the parser knows those of many servers.
 fn is_bare(query: &mut Query) -> bool {
     let (order, limit) = (query.order_by.take(), query.limit_clause.take());
     let SetExpr::Select(select) = &mut *query.body else { return false };
     // Taken out, for a copy of a condition would recurse as deep as it is nested.
     let (projection, from) = (mem::take(&mut select.projection), mem::take(&mut select.from));
     let selection = select.selection.take();
-    // What stands in a hint's comment is no clause.
+    // A hint is a comment and no clause.
     select.optimizer_hints.clear();
     let is_bare = query.to_string().trim() == "SELECT"
         && from.iter().all(|from| is_plain_table(&from.relation))
@@ -139,7 +139,7 @@ fn is_plain_order(order: &OrderBy) -> bool {
         && order.interpolate.is_none()
 }
 
-/// What is shown of a row.
+/// The value that an answer's column has of a row.
 enum Output {
     Column(usize),
     /// COUNT(*), of all rows.
@@ -199,7 +199,7 @@ impl Asked {
         Ok(outputs)
     }
 
-    /// Of all rows that there are.
+    /// The answer from a table with all of its rows.
     pub(super) fn answer(&self, table: Table) -> Result<Table, Failure> {
         let Table { columns: of, mut rows } = table;
         let outputs = self.outputs(&of)?;
@@ -322,7 +322,7 @@ fn joined(by: bool, a: Option<bool>, b: Option<bool>) -> Option<bool> {
 }
 
 impl Asked {
-    /// Whether a column may have this before it: the table's alias or, where it has none, its name.
+    /// True if these names may stand before a column: the table's alias or, if it has none, the table's name.
     fn is_table(&self, names: &[&Ident]) -> bool {
         let Some(TableFactor::Table { name, alias, .. }) =
             self.select().and_then(|select| select.from.first()).map(|from| &from.relation)
@@ -383,7 +383,7 @@ impl Asked {
         }
     }
 
-    /// As SQL has it: `None` is unknown.
+    /// The truth of a condition, as in SQL: `None` is unknown.
     fn truth(
         &self,
         expr: &Expr,
@@ -401,7 +401,7 @@ impl Asked {
             Expr::Nested(nested) => inner(nested)?,
             Expr::UnaryOp { op: UnaryOperator::Not, expr } => not(true, inner(expr)?),
             Expr::BinaryOp { op: op @ (BinaryOperator::And | BinaryOperator::Or), .. } => {
-                // What decides the whole by itself; else one that is NULL makes it NULL.
+                // A part that is `by` decides the whole; otherwise a part that is NULL makes it NULL.
                 let by = *op == BinaryOperator::Or;
                 let (mut rest, mut whole) = (expr, Some(!by));
                 // The parser hangs `a AND b AND c` up on its left side, as deep as it is long.

@@ -76,7 +76,7 @@ fn needs(command: &Command) -> Option<Need> {
     }
 }
 
-/// What is shown of users and generators is what the user may see.
+/// Users and generators need no right here: SHOW lists only those that the user may see.
 fn needs_to_see(what: What) -> Option<Need> {
     match what {
         What::Commands | What::Generators | What::Users | What::Grants | What::Tokens => None,

@@ -1,5 +1,5 @@
-//! A client that has logged in, served by opensrv-mysql: statements in, answers out. A shim is what
-//! that library calls the code behind it.
+//! A client that has logged in, served by opensrv-mysql: statements in, answers out. "Shim" is the library's word for
+//! the code that answers.
 
 use std::io;
 use std::sync::Arc;

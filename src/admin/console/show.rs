@@ -62,7 +62,7 @@ const BACKENDS: [Field<BackendRow>; 8] = [
     }),
 ];
 
-/// What HELP has of a command: its words, who may send it, what it does.
+/// A command in HELP: its words, the right that it needs, and its effect.
 const COMMANDS: [Field<(&str, &str, &str)>; 3] = [
     ("command", Text, |row| row.0.into()),
     ("needs", Text, |row| row.1.into()),

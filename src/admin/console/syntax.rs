@@ -59,8 +59,7 @@ fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
         .min_by_key(|known| (typos(known), far(known)))
 }
 
-/// As an error shows it: short, and never a text in quotes, which may be a literal of a client's
-/// data.
+/// The token as an error shows it: short, and never a text in quotes, which may be a literal of a client's data.
 pub(super) fn shown(token: Option<&Token<'_>>) -> String {
     let cut = |text: &str| match text.char_indices().nth(32) {
         Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
@@ -92,7 +91,7 @@ pub(super) fn name(
     dotted(tokens, false, wanted, form)
 }
 
-/// As [`name`]. `stars`: a `*` may stand for a name.
+/// A name, like [`name`]. `stars`: a `*` may stand for a name.
 pub(super) fn dotted(
     tokens: &mut Tokens<'_>,
     stars: bool,
@@ -130,7 +129,7 @@ pub(super) fn number(tokens: &mut Tokens<'_>, form: &'static str) -> Result<u64,
     number.ok_or_else(|| wrong(token.as_ref(), "a number of at most 18446744073709551615", form))
 }
 
-/// What was read, if nothing is left.
+/// Gives back `read` if the statement ends here.
 pub(super) fn end<T>(tokens: Tokens<'_>, read: T, form: &'static str) -> Result<T, SyntaxError> {
     match tokens.peek()? {
         None => Ok(read),

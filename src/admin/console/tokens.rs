@@ -17,14 +17,14 @@ pub(super) enum Token<'a> {
 #[error("{0} is not closed")]
 pub(super) struct Unclosed(&'static str);
 
-/// What is left of a statement.
+/// The rest of a statement.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tokens<'a> {
     rest: &'a str,
 }
 
 impl Token<'_> {
-    /// Whether it is this word of the language, given in capitals.
+    /// True if it is this keyword, given in capitals.
     pub(super) fn is(&self, keyword: &str) -> bool {
         matches!(self, Token::Word(word) if word.eq_ignore_ascii_case(keyword))
     }
@@ -44,7 +44,7 @@ impl<'a> Tokens<'a> {
         }
     }
 
-    /// Whether there is nothing at all, not even a comment.
+    /// True if nothing is left, not even a comment.
     pub(super) fn is_empty(&self) -> bool {
         self.rest.trim_start().is_empty()
     }

@@ -2,10 +2,10 @@
 
 const GIVEN: &str = "given";
 
-/// What is counted is since the start.
+/// A row of the doors' list. Its counts are since the start.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DoorRow {
-    /// As metrics and audit lines have it: "resp", "api".
+    /// The door's name in metrics and audit lines: "resp", "api".
     pub name: &'static str,
     /// For people.
     pub protocol: &'static str,
@@ -21,7 +21,7 @@ pub struct DoorRow {
     pub clients: u64,
     /// Requests for ids, by what came of them.
     pub requests: Vec<(&'static str, u64)>,
-    /// That were given.
+    /// Ids that were given.
     pub ids: u64,
     pub logins_refused: u64,
 }

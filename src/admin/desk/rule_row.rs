@@ -13,7 +13,7 @@ pub struct RuleRow {
     pub insert_id: String,
     pub mode: String,
     pub unavailable: String,
-    /// How many it fills, as far as they have been seen.
+    /// The number of tables that the rule fills, as far as they have been seen.
     pub tables: usize,
     /// The databases that it is for; of a pattern those of its tables that have been seen.
     pub databases: Vec<String>,

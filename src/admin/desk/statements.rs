@@ -5,7 +5,7 @@ use std::time::SystemTime;
 /// A session's last statement that was given ids.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LastRow {
-    /// As in [`RefusedRow::digest`]. `None`: its text is not known.
+    /// The digest, as in [`RefusedRow::digest`]. `None`: its text is not known.
     pub digest: Option<String>,
     /// Without its values.
     pub statement: String,
@@ -18,7 +18,7 @@ pub struct RefusedRow {
     pub digest: String,
     /// Without its values; empty where its text is not known any more.
     pub statement: String,
-    /// As the last client was told.
+    /// The error text that the last client got.
     pub why: String,
     pub count: u64,
     /// Whose the last one was.

@@ -27,7 +27,7 @@ const HEADERS_MAX: usize = 64;
 /// An older connection is closed after the answer that is under way. A client that asks every few
 /// seconds connects again once a minute.
 const CONNECTION_AGE_MAX: Duration = Duration::from_mins(1);
-/// How long the client may take to read that answer.
+/// The time that the client has to read that answer.
 const GOODBYE: Duration = Duration::from_secs(5);
 
 /// Accepts until it is dropped, and all connections with it.
@@ -73,8 +73,7 @@ async fn talk(stream: Box<dyn Stream>, place: Place, router: Router) {
     }
 }
 
-/// Whether the connection ended, well or badly, within this time. What a client does wrong is no
-/// matter for the log.
+/// True if the connection ended, well or badly, within this time. A client's mistakes are only debug lines in the log.
 async fn within(time: Duration, connection: impl Future<Output = hyper::Result<()>>) -> bool {
     match tokio::time::timeout(time, connection).await {
         Ok(Ok(())) => true,

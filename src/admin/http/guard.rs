@@ -1,4 +1,4 @@
-//! What every request and every answer goes through.
+//! The checks of every request, and the headers of every answer.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;

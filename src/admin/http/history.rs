@@ -11,7 +11,7 @@ use crate::admin::desk::Desk;
 use crate::admin::metrics::{ANSWER_TIME, SERVER_TIME, SESSIONS, STATEMENTS, STORE_TIME};
 use crate::admin::status::{Counts, Timed, seconds_since_1970};
 
-/// As often as the page asks.
+/// The page's own interval.
 const INTERVAL: Duration = Duration::from_secs(2);
 const POINTS_MAX: usize = 300;
 /// Generators of a point: those that most was taken from.
@@ -26,7 +26,7 @@ struct Kept {
     last: Option<Instant>,
 }
 
-/// What `/history.json` has of a moment.
+/// A moment in `/history.json`.
 #[derive(Debug, Clone, Serialize)]
 struct Point {
     /// Seconds since 1970.
@@ -61,7 +61,7 @@ impl Calls {
 }
 
 impl History {
-    /// Whether it is time for another point.
+    /// True if it is time for another point.
     pub(super) fn is_due(&self, now: Instant) -> bool {
         self.0.lock().last.is_none_or(|last| now.duration_since(last) >= INTERVAL)
     }
@@ -76,7 +76,7 @@ impl History {
         kept.points.push_back(point);
     }
 
-    /// As JSON; the oldest first.
+    /// The points as JSON; the oldest first.
     pub(super) fn json(&self) -> serde_json::Result<String> {
         serde_json::to_string(&self.0.lock().points)
     }

@@ -1,5 +1,4 @@
-//! How fast counters grow. They are read once a second, and their rate is that of the last ten
-//! seconds.
+//! The rates at which counters grow. They are read once a second, and their rate is that of the last ten seconds.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! What is at which path.
+//! The paths, and the answer of each.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -105,10 +105,10 @@ async fn metrics(State(site): State<Arc<Site>>, headers: HeaderMap) -> Response 
     }
 }
 
-/// What `/readyz` answers.
+/// The answer of `/readyz`.
 #[derive(Serialize)]
 struct Answer {
-    /// Whether new clients should be sent here; the status is 200 then.
+    /// True if new clients should be sent here; the status is 200 then.
     ready: bool,
     degraded: bool,
     checks: Vec<Check>,

@@ -289,7 +289,7 @@ async fn a_unix_socket() {
     while path.exists() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    // A process that was killed leaves its file behind.
+    // A process that was killed leaves its socket file.
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     assert!(path.exists());
     let third = serve_fake(&settings, false).await.unwrap();
@@ -308,7 +308,7 @@ fn the_page_needs_nothing_from_elsewhere() {
             assert!(!text.contains(foreign), "{name} has {foreign}");
         }
     }
-    // What one script imports is served.
+    // Each script that another one imports is served.
     for (name, text) in site::SCRIPTS {
         for import in text.lines().filter_map(|line| line.strip_prefix("import ")?.split('"').nth(1)) {
             let path = import.strip_prefix('.').unwrap();
@@ -346,7 +346,7 @@ fn paths(at: &str, value: &Value, all: &mut BTreeSet<String>) {
 async fn the_shape_of_the_status_is_documented() {
     let rig = rig(FakeDesk { is_away: true, ..FakeDesk::default() }).await;
     let mut status: Status = serde_json::from_str(&rig.get("/status.json").await.1).unwrap();
-    // What the fake desk has none of.
+    // Entries that the fake desk has none of.
     for counted in [&mut status.statements, &mut status.refused, &mut status.traffic] {
         counted.insert("x".into(), Counted::default());
     }

@@ -54,7 +54,7 @@ pub fn of_backends(rows: &[BackendRow]) -> Vec<Metric> {
     ]
 }
 
-/// Those that no rule uses are left out.
+/// Generators that no rule uses are left out.
 pub fn of_generators(rows: &[GeneratorRow]) -> Vec<Metric> {
     let rows: Vec<_> = rows.iter().filter(|row| row.state != GeneratorState::Unused).collect();
     let each = |value: fn(&GeneratorRow) -> Option<f64>| {
@@ -76,7 +76,7 @@ pub fn of_generators(rows: &[GeneratorRow]) -> Vec<Metric> {
     ]
 }
 
-/// Those that are off are left out.
+/// Doors that are off are left out.
 pub fn of_doors(rows: &[DoorRow]) -> Vec<Metric> {
     let rows: Vec<_> = rows.iter().filter(|row| row.is_on()).collect();
     let each = |value: fn(&DoorRow) -> u64| rows.iter().map(move |&row| ([row.name], number(value(row))));

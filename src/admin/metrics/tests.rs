@@ -14,7 +14,7 @@ fn names_are_as_prometheus_advises() {
     assert_eq!(names.len(), ALL.len(), "two entries have one name");
     for entry in ALL {
         let name = entry.name;
-        // What every process has goes by the names that all have.
+        // Metrics that every process has go by the names that all programs use.
         let rest = name.strip_prefix("rowstamp_").or_else(|| name.strip_prefix("process_"));
         let rest = rest.unwrap_or_else(|| panic!("{name} has no prefix"));
         assert!(rest.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'), "{name}");

@@ -10,12 +10,12 @@ use prometheus_client::registry::{Registry, Unit as EncodedUnit};
 
 use crate::admin::desk::{Metric, MetricKind, Sample, Unit};
 
-/// What the reader of `/metrics` asked for.
+/// The format that the reader of `/metrics` asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
-    /// What Prometheus asks for by itself.
+    /// The format that Prometheus asks for by itself.
     OpenMetrics,
-    /// What everything else reads.
+    /// The format that everything else reads.
     Plain,
 }
 
@@ -85,7 +85,7 @@ impl Collector for Scrape {
                 MetricKind::Gauge => MetricType::Gauge,
                 MetricKind::Histogram => MetricType::Histogram,
             };
-            // The encoder puts the unit behind the name.
+            // The encoder appends the unit to the name.
             let name = metric.name.strip_suffix(suffix).unwrap_or(metric.name);
             let mut of_metric = encoder.encode_descriptor(name, metric.help, unit.as_ref(), kind)?;
             for sample in &metric.samples {

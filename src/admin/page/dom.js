@@ -24,7 +24,7 @@ export function table(selector, lines) {
   lines.forEach((line, at) => {
     if (!body.children[at]) body.append(el("tr"));
     const tr = body.children[at];
-    // As its head is: numbers to the right.
+    // A cell has the class of its column's head: numbers stand to the right.
     while (tr.children.length < line.length) tr.append(el("td", { class: heads[tr.children.length]?.className ?? "" }));
     line.forEach((text, nth) => say(tr.children[nth], text));
   });

@@ -2,7 +2,7 @@
 
 const whole = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
 export const count = (value) => (typeof value === "string" ? whole.format(BigInt(value)) : whole.format(value));
-// As people read it: what has more than fifteen digits is a power of ten.
+// A number for people: one with more than fifteen digits becomes a power of ten.
 export function people(value) {
   const digits = String(value);
   if (digits.length <= 15) return count(value);
@@ -10,7 +10,7 @@ export function people(value) {
   return `${digits[0]}.${digits.slice(1, 3)} \u00d7 10${power}`;
 }
 
-// How long so many ids last at this rate; null: none are taken.
+// The time that so many ids last at this rate; null: none are taken.
 export function lasts(ids, perSecond) {
   if (ids === null || !(perSecond > 0)) return null;
   const years = Number(ids) / perSecond / (86400 * 365);

@@ -100,7 +100,7 @@ async function turn() {
   setTimeout(turn, Math.max(0, POLL_MS - (Date.now() - begun)));
 }
 
-// Where it cannot be had the plots begin now.
+// If the history cannot be loaded, the plots begin now.
 async function begin() {
   try {
     recall(await ask("history.json"));

@@ -54,7 +54,7 @@ export function remember(status, at) {
     server: before ? mean(since(status.server_latency, before.server_latency)) : null,
     answered: status.latency,
   });
-  // Of thousands, those that something is taken from.
+  // If there are thousands of generators, only those that something is taken from.
   const all = status.generators.length <= ALL_MAX;
   for (const each of status.generators) {
     if (!past.of.has(each.name) && (all || each.per_second > 0)) past.of.set(each.name, []);
@@ -69,7 +69,7 @@ export function remember(status, at) {
 
 const mean = ({ count, seconds }) => (count > 0 ? seconds / count : null);
 
-// What the proxy kept before this window was opened: a list of points, the oldest first.
+// The points that the proxy kept before this window was opened: a list, the oldest first.
 export function recall(points) {
   const names = new Set(points.flatMap((point) => Object.keys(point.generators)));
   points.forEach((point, nth) => {

@@ -4,7 +4,7 @@ import { duration } from "./numbers.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 export const SPAN_MS = 10 * 60 * 1000;
-// What is younger than this is drawn as if it were so old: two points are no line.
+// A plot that is younger than this is drawn as if it were so old: two points are no line.
 const SPAN_MIN_MS = 60 * 1000;
 
 function make(name, attributes, parent) {

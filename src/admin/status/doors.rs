@@ -24,7 +24,7 @@ pub struct DoorStatus {
     pub tls: String,
     /// `api.compat`
     pub compat: Vec<String>,
-    /// That have logged in.
+    /// Clients that have logged in.
     pub clients: u64,
     /// For ids.
     pub requests: Counted,
@@ -36,16 +36,16 @@ pub struct DoorStatus {
     pub logins_refused: u64,
 }
 
-/// Who may log in to the console and at the doors.
+/// The users who may log in to the console and at the doors.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct UsersStatus {
-    /// Of rowstamp.toml.
+    /// Users of rowstamp.toml.
     pub file: usize,
-    /// Of the store, as it was read last.
+    /// Users of the store, as it was read last.
     pub store: usize,
-    /// Since then. `None`: it was never read.
+    /// Time since the store was read. `None`: it was never read.
     pub age_seconds: Option<f64>,
-    /// Those who asked this process for ids, who drew most first; 20 at most.
+    /// The users who asked this process for ids, the one with the most ids first; 20 at most.
     pub busiest: Vec<BusyUser>,
 }
 

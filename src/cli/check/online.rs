@@ -40,21 +40,21 @@ pub(super) fn run(loaded: &Loaded, json: bool) -> anyhow::Result<ExitCode> {
     if json {
         print_json(&mut out, &report)?;
     } else {
-        // Where the store was not read, it is among the findings.
+        // If the store was not read, a finding says so.
         let users = store.generators.is_ok().then_some(store.users.len());
         write!(out, "{report}{}", summary(&loaded.rules, &loaded.config, users))?;
     }
     Ok(ExitCode::from(if report.errors > 0 { EXIT_FOUND } else { 0 }))
 }
 
-/// Whether the files' findings say that there is no account.
+/// True if the findings about the files say that there is no control account.
 pub(super) fn lacks_account(findings: &Findings) -> bool {
     findings.iter().any(|finding| {
         finding.severity == Severity::Warning && finding.key.as_deref() == Some("backend.control")
     })
 }
 
-/// How to make one. `rules`: which schemas it is for.
+/// An error that says how to create the control account. `rules`: the rules whose schemas the account is for.
 pub(super) fn no_account(rules: Option<&RuleSet>) -> Usage {
     let schemas: BTreeSet<&str> =
         rules.iter().flat_map(|rules| rules.rules()).map(|rule| rule.schema.as_str()).collect();

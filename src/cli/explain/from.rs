@@ -79,7 +79,7 @@ fn read(
     Ok(())
 }
 
-/// What would become of a log's statements under the rules, without a look at any server: as text,
+/// Explains the statements of a log under the rules, without reading from any server: as text,
 /// and as JSON.
 pub fn explain_log(
     log: impl BufRead,

@@ -156,7 +156,7 @@ async fn survey(
     Ok(surveyed.collect::<Result<_, _>>()?)
 }
 
-/// What the way itself takes care of, or the table above shows.
+/// Findings that are left out: the steps of the migration take care of them, or the printed table shows them.
 const SAID_ELSEWHERE: [Code; 4] =
     [Code::AutoIncrementKept, Code::StepDiffers, Code::DriverStep, Code::ColumnNearlyFull];
 
@@ -205,12 +205,12 @@ struct NewFile {
 }
 
 impl NewFile {
-    /// How many tables its new rules are for.
+    /// The number of tables that the file's new rules are for.
     fn tables(&self) -> usize {
         if self.has_rules { self.added.iter().map(|one| one.tables).sum() } else { 0 }
     }
 
-    /// What is new in it.
+    /// A text that says what is new in the file.
     fn news(&self) -> String {
         let generators = self.added.iter().filter(|one| one.makes_generator).count();
         match (self.has_rules, self.tables()) {

@@ -69,7 +69,7 @@ impl Target {
 pub(super) struct Found {
     pub(super) loaded: Loaded,
     pub(super) shards: Vec<Shard>,
-    /// Of each server in turn: its tables that have rules and are chosen.
+    /// One list for each server, in the order of `shards`: its tables that have rules and are chosen.
     pub(super) tables: Vec<Vec<(String, Arc<Rule>)>>,
     pub(super) absent: Vec<Absent>,
 }
@@ -86,7 +86,7 @@ pub(super) struct Absent {
 }
 
 impl Found {
-    /// Of the servers that lack it.
+    /// The names of the servers that lack the rule's table.
     pub(super) fn names(&self, absent: &Absent) -> String {
         let name = |nth: &usize| self.shards.get(*nth).map_or("", |shard| shard.name.as_str());
         absent.on.iter().map(name).collect::<Vec<_>>().join(", ")
@@ -100,7 +100,7 @@ fn absent(rules: &RuleSet, choice: &Choice, tables: &[Vec<(String, Arc<Rule>)>])
         };
         let on: Vec<usize> = (0..tables.len()).filter(lacks).collect();
         let is_elsewhere = on.len() < tables.len();
-        // What a pattern would match nobody can choose.
+        // A pattern without a table on any server cannot be chosen: it gives no name of a table to compare.
         let is_chosen =
             is_elsewhere || !pattern::is_pattern(&rule.table) && choice.has(&rule.schema, &rule.table);
         let rule = format!("{}.{}", rule.schema, rule.table);

@@ -130,7 +130,7 @@ fn be_some_left(subjects: &[Subject]) -> anyhow::Result<()> {
     bail!("no table is left for step drop --back:\n{}", left_out.join("\n"));
 }
 
-/// Where the server sits among those that take writes. What it counts by must fit: a wrong seat
+/// The server's seat among the servers that take writes. The server's increments must fit the seat: a wrong seat
 /// would make two servers hand out the same ids.
 fn seat(args: &SqlArgs, counting: &Counting) -> Result<Seat, Usage> {
     let seat = Seat { nth: args.server, of: args.servers };
@@ -209,7 +209,7 @@ async fn subject(
     Ok(Some(Subject { schema, table: table.to_owned(), column, definition, counter_from }))
 }
 
-/// Whether the generator goes on beside the server's counter, as the rule is now; an error says
+/// `Ok` if the generator and the server's counter share no ids, as the rule is now; an error says
 /// what to do.
 fn shares_no_ids(rule: &Rule, rules: &RuleSet) -> Result<(), &'static str> {
     if rule.mode != Mode::On {

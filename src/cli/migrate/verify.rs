@@ -44,7 +44,7 @@ pub struct VerifyArgs {
 /// Ids of one page of one table: what is kept of it while tables are compared.
 const PAGE_IDS: usize = 10_000;
 
-/// What no reading of tables shows.
+/// A text about facts that reading the tables cannot show.
 const NOT_SEEN: &str = "Not checked: rows that are deleted already, sessions that set auto_increment_increment themselves, ids that \
                         applications write themselves, and proxies that have not loaded these rules.";
 
@@ -122,7 +122,7 @@ fn by_subject(mut lines: Vec<Line>) -> Vec<Line> {
 /// The tables of each rule, and whether their ids are integers.
 type ByRule<'a> = BTreeMap<(&'a str, &'a str), Vec<(&'a TableOf<'a>, bool)>>;
 
-/// Of one rule, the ids of all its tables on all servers: two of them with one id could never be
+/// Compares the ids of all tables of one rule, on all servers: two tables that share an id could never be
 /// merged.
 async fn doubles(about: &str, tables: &[(&TableOf<'_>, bool)], range: (u64, u64)) -> anyhow::Result<Line> {
     if let [(only, _)] = tables
@@ -130,7 +130,7 @@ async fn doubles(about: &str, tables: &[(&TableOf<'_>, bool)], range: (u64, u64)
     {
         return Ok(verdict::is_unique(about));
     }
-    // What is no integer has not the order in which pages follow each other.
+    // Ids that are no integers do not have the order in which pages follow each other.
     if tables.iter().any(|(_, is_read)| !is_read) {
         return Ok(verdict::not_compared(about));
     }

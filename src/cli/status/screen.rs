@@ -129,7 +129,7 @@ fn times(name: &str, timed: &Timed) -> Vec<String> {
     vec![name.to_owned(), grouped(&calls), mean.unwrap_or_else(|| NONE.to_owned())]
 }
 
-/// Those that are on.
+/// A table of the doors that are on.
 fn doors(status: &Status) -> String {
     let head = [
         "DOOR",
@@ -163,7 +163,7 @@ fn doors(status: &Status) -> String {
     if rows.is_empty() { String::new() } else { aligned(&head, rows, 4) }
 }
 
-/// Those who have asked for ids.
+/// A table of the users who have asked for ids.
 fn users(status: &Status) -> String {
     let rows = status.users.busiest.iter().map(|busy| {
         vec![

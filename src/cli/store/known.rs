@@ -1,5 +1,5 @@
-//! What the backend tells of a sequence's tables: how far it may be raised by a typing error's
-//! measure, and how far lowered.
+//! Facts from the backend about a sequence's tables: how far the sequence can be raised before the number
+//! looks like a typing error, and how far it can be lowered.
 
 use crate::config::Loaded;
 use crate::ids::ID_MAX;
@@ -15,7 +15,7 @@ pub(super) struct Known {
     pub(super) name: String,
     /// The highest id in it, uncommitted ones and its AUTO_INCREMENT counter included.
     pub(super) highest: u64,
-    /// What its column holds.
+    /// The highest id that its column holds.
     pub(super) max: u64,
 }
 
@@ -43,7 +43,7 @@ async fn one(schema: &Schema, rule: &Rule, table: &str) -> Result<Option<Known>,
     }))
 }
 
-/// Why a raise of the sequence from `bound` needs a second word. What the backend does not tell is
+/// Why a raise of the sequence from `bound` needs a second word. Facts that the backend does not tell are
 /// not known.
 pub(super) async fn far(loaded: &Loaded, name: &str, bound: u64, to: u64) -> Option<Far> {
     let spec = loaded.rules.generator_named(name);

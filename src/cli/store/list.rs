@@ -64,7 +64,7 @@ struct Listing {
     bindings: Vec<(String, BindingRecord)>,
     proxies: Vec<(String, ProxyRecord)>,
     suspect: Option<SuspectRecord>,
-    /// What cannot be read.
+    /// Errors of records that cannot be read.
     damaged: Vec<StoreError>,
 }
 

@@ -164,7 +164,7 @@ pub(super) async fn floors(
     floors_on(&schema, rules, |rule| rule.mode != Mode::Off && is_wanted(&rule.generator)).await
 }
 
-/// The same of one server, by the rules that are wanted.
+/// Like `floors`, for one server and the rules that are wanted.
 pub(in crate::cli) async fn floors_on(
     schema: &Schema,
     rules: &RuleSet,

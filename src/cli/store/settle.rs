@@ -1,10 +1,10 @@
-//! `rowstamp store raise --settle`: the store was put back from a copy, and proxies are to go on
+//! `rowstamp store raise --settle`: the store was restored from a copy, and proxies are to continue
 //! with it.
 //!
-//! What is raised above the tables is safe only while nobody issues ids that the tables do not hold
-//! yet. So on etcd all proxies are made to give up what they have reserved first
-//! (`store/etcd/operator` has the order), and with another store none may live. One that is cut off
-//! from etcd hears of nothing and issues on: it must be stopped.
+//! A bound above the tables' ids is safe only while nobody issues ids that the tables do not hold
+//! yet. So on etcd all proxies must first give up the ids that they have reserved
+//! (`store/etcd/operator` has the order), and with another store no proxy may run. A proxy that is cut off
+//! from etcd hears of nothing and continues to issue ids: it must be stopped.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -33,7 +33,7 @@ pub(super) async fn run(args: &RaiseArgs) -> anyhow::Result<ExitCode> {
         seeds.extend(seed(spec, to)?);
     }
     let operator = OperatorStore::open(&loaded.config).await?;
-    // Those that were made for tables are known to the store alone.
+    // Only the store knows the generators that were made for tables.
     for name in operator.names(Key::GENERATORS).await? {
         if let Some(spec) = loaded.rules.generator_named(&name) {
             seeds.extend(seed(&spec, to)?);
@@ -87,7 +87,8 @@ pub(super) async fn run(args: &RaiseArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Of a generator of the rules, unless it only stands for those of tables; an error where it cannot be raised with what is known.
+/// A generator of the rules and its seed. `None`: the name is a template. An error: the seed is "none", and `to` does not
+/// say how far to raise the generator.
 fn seed(spec: &GeneratorSpec, to: Option<u64>) -> anyhow::Result<Option<(GeneratorName, Seed)>> {
     let (name, origin) = (&spec.name, &spec.origin);
     let seed = match &spec.kind {

@@ -23,7 +23,7 @@ use crate::opened::store::{OperatorStore, described};
 use crate::store::record::{self, decode, encode, fresh_token};
 use crate::store::{BindingRecord, GeneratorRecord, Json, Key, Outcome, StoreError};
 
-/// Who wrote last, in a generator's record.
+/// The name of this command as the last writer in a generator's record.
 const OWNER: &str = "rowstamp store import";
 
 /// Each attempt lost a race, or its answer.
@@ -171,7 +171,7 @@ pub(super) async fn run_move(args: &MoveArgs) -> anyhow::Result<ExitCode> {
     let source = OperatorStore::open_as_it_is(&other.config).await?;
     be_quiet(&source, &from).await?;
     let to = described(&loaded.config);
-    // The same move, made again, goes on where it was broken off.
+    // A move that was interrupted continues if it is run again.
     if record::moved(&*source.store).await?.is_none_or(|moved| moved.to != to) {
         record::has_not_moved(&*source.store).await.with_context(|| from.clone())?;
     }
@@ -196,7 +196,7 @@ pub(super) async fn run_move(args: &MoveArgs) -> anyhow::Result<ExitCode> {
             "the store of {from} changed during the move; stop the proxies that write to it, then move again"
         );
     }
-    // Where they had been moved away from here before, they are back.
+    // The bounds may have been moved away from this store earlier. Now they are back.
     record::move_to(&*operator.store, "").await?;
     writeln!(stdout(), "the store of {from} is marked as moved: its bounds are now in {to}")?;
     Ok(code)
@@ -266,7 +266,7 @@ fn record(line: &Line) -> anyhow::Result<(Key, Json)> {
     if !is_portable(&key) {
         bail!("{key} belongs to one store only and is never exported; remove the line");
     }
-    // What is damaged, or of a newer format, is found before anything is written.
+    // This finds a record that is damaged, or of a newer format, before anything is written.
     merged(&key, &json, None)?;
     Ok((key, json))
 }
@@ -302,7 +302,7 @@ async fn put(operator: &OperatorStore, from: &str, records: &[(Key, Json)]) -> a
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether it had to be written.
+/// Writes a record, unless the store's is as high. True if it had to be written.
 async fn put_one(operator: &OperatorStore, key: &Key, json: &[u8]) -> anyhow::Result<bool> {
     for _ in 0..ATTEMPTS_MAX {
         let stands = operator.store.load(key).await?;
@@ -362,7 +362,7 @@ fn merged(key: &Key, came: &[u8], stands: Option<&[u8]>) -> Result<Option<Json>,
         let floor = there.floor;
         return Ok((floor > here.floor).then(|| encode(&BindingRecord { floor, ..here })));
     }
-    // Of a later version: what stands is kept.
+    // Users, and records of a later version: a record that the store has already is kept.
     decode::<Value>(key, came)?;
     Ok(stands.is_none().then(|| came.to_vec()))
 }

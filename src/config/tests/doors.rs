@@ -1,4 +1,4 @@
-//! Where ids are given without an INSERT.
+//! Doors, which give ids without an INSERT.
 
 use super::{PLAIN, RULES, folder, found, load_in};
 

@@ -5,7 +5,7 @@ use crate::address::Address;
 use crate::config::{LoadError, Loaded, StoreKind, load};
 use crate::toml_file::Environment;
 
-/// What is loaded of the text and these variables; or what is found.
+/// Loads the text with these variables; an error has the findings.
 fn with(text: &str, variables: &[(&str, &str)]) -> Result<Loaded, Vec<String>> {
     let folder = folder(text, RULES);
     let variables = variables.iter().copied().chain([("SECRET", "hush")]);
@@ -29,7 +29,7 @@ fn every_kind_of_value() {
             ("ROWSTAMP_ADMIN__USERS", "[{ name = 'dba', password = 'x', role = 'write' }]"),
             ("ROWSTAMP_LISTEN__PROXY_PROTOCOL", "optional"),
             ("ROWSTAMP_LISTEN__PROXY_PROTOCOL_FROM", "10.0.0.0/8"),
-            // Neither has two underscores behind a section's name.
+            // Neither of these names has two underscores after a section's name.
             ("ROWSTAMP_CONFIG", "elsewhere"),
             ("ROWSTAMP_RANDOM_SEED", "1"),
         ],

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use super::{PLAIN, RULES, folder, found};
 
-/// As many at least, that a file which is not read in full is noticed.
+/// The least number of cases. It shows if the file is not read in full.
 const CASES_MIN: usize = 80;
 
 #[test]

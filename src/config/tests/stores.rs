@@ -1,4 +1,4 @@
-//! Where bounds are kept.
+//! Stores, which keep the bounds.
 
 use super::{PLAIN, RULES, check_line, found, loaded};
 use crate::config::{Account, Etcd, EtcdTls, Loaded, Mysql, StoreKind};

@@ -1,4 +1,4 @@
-//! What is in the files of TLS.
+//! The contents of TLS files.
 
 use std::fs;
 
@@ -52,6 +52,6 @@ fn files_of_tls() {
         found.contains("listen.tls.cert: garbage cannot be read: ") && found.contains("; it must be a PEM"),
         "{found}"
     );
-    // Of a side without TLS no file is read.
+    // No file is read for a side without TLS.
     check_line("listen.tls = { mode = 'disabled', cert = 'password', key = 'password' }", &[]);
 }

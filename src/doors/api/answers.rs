@@ -1,4 +1,4 @@
-//! What each path answers. The OpenAPI document is made from here.
+//! The answers of the paths. The OpenAPI document is made from here.
 
 use std::sync::Arc;
 
@@ -137,7 +137,8 @@ pub(super) fn draws_of(head: &Parts) -> Option<&str> {
     (head.method == Method::POST && !name.is_empty() && !name.contains(['/', '%'])).then_some(name)
 }
 
-/// As [`draw`], of a request that [`draws_of`] has found. The router takes a tenth of the time of such a request.
+/// Answers like [`draw`], for a request that [`draws_of`] has found. The router takes a tenth of the time of such a
+/// request.
 pub(super) async fn draw_at_once(
     visitor: &Visitor,
     head: &Parts,
@@ -214,7 +215,7 @@ pub(super) async fn decode(
     InPath((name, id)): InPath<(String, String)>,
 ) -> Result<Response, Problem> {
     let Fields { time, node, sequence, .. } = office.desk.decode(&caller, &name, id.as_bytes())?;
-    // As it is written everywhere else.
+    // The id in its usual spelling.
     let id = id.parse().map_or(id, |id: u64| id.to_string());
     Ok(json(&Decoded { id, time: time.to_string(), node, sequence }))
 }
@@ -245,7 +246,7 @@ fn body(json: String) -> Response {
     (headers, Body::new(Pieces(json.into()))).into_response()
 }
 
-/// What the path names.
+/// The values that the path has.
 pub(super) struct InPath<T>(pub(super) T);
 
 impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for InPath<T> {

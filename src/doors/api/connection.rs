@@ -70,7 +70,7 @@ pub(super) async fn serve(
     let (mut end, mut has_drained) = (End::Client, false);
     loop {
         tokio::select! {
-            // What has come is answered before a timer that fires at the same moment.
+            // Bytes that have come are answered before a timer that fires at the same moment.
             biased;
             ended = connection.as_mut() => {
                 let end = if *draining_now.borrow() { End::Drained } else { end };
@@ -126,7 +126,7 @@ async fn answer(
     answer
 }
 
-/// How it ended, where it ended by itself or by `asked`.
+/// The end of the connection: `asked` if it ended without an error.
 fn of(ended: hyper::Result<()>, asked: End) -> io::Result<End> {
     match ended {
         Ok(()) => Ok(asked),

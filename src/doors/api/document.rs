@@ -60,7 +60,7 @@ pub(super) fn router() -> (Router<Arc<Office>>, String) {
         .routes(routes!(answers::document))
         .split_for_parts();
     let router = router.fallback(no_path).method_not_allowed_fallback(no_method);
-    // What serde derives is always written.
+    // A document whose Serialize is derived can always be written.
     (router, document.to_pretty_json().unwrap_or_default())
 }
 

@@ -1,4 +1,4 @@
-//! Who sends a request: each says so in its `Authorization`.
+//! The login of a request, by its `Authorization`.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use crate::users::{Login, Roster, without_tokens};
 const TOKENS: &str = "Bearer realm=\"rowstamp\"";
 const TOKENS_AND_PASSWORDS: &str = "Bearer realm=\"rowstamp\", Basic realm=\"rowstamp\", charset=\"UTF-8\"";
 
-/// Of a name that a client wrote, in the log.
+/// The most characters of a name that a client wrote, in the log.
 const SHOWN_CHARS_MAX: usize = 64;
 
 /// The client of one connection.
@@ -39,10 +39,10 @@ pub(super) struct Visitor {
     client: Arc<str>,
     is_tls: bool,
     id: u64,
-    /// How many clients may be there that have logged in.
+    /// The most clients that are there and have logged in.
     most: u64,
     standing: Mutex<Standing>,
-    /// What the last request that was let in had, which is let in again.
+    /// The login of the last request that was let in: a request with the same header is let in again.
     known: Mutex<Option<Known>>,
     is_served: AtomicBool,
 }
@@ -59,10 +59,10 @@ enum Standing {
 }
 
 struct Known {
-    /// Of its `Authorization`.
+    /// The SHA-256 of its `Authorization`.
     sha256: [u8; 32],
     login: Login,
-    /// As of these users.
+    /// The users by which the login was checked last.
     roster: Arc<Roster>,
 }
 
@@ -107,7 +107,7 @@ impl Visitor {
         if self.may_send_passwords() { TOKENS_AND_PASSWORDS } else { TOKENS }
     }
 
-    /// Who sends a request with these headers.
+    /// The user who sends a request with these headers.
     pub(super) async fn caller(&self, headers: &HeaderMap) -> Result<Caller, Problem> {
         let login = self.log_in(headers).await?;
         self.take_seat()?;
@@ -211,7 +211,7 @@ fn may_send_passwords(is_tls: bool, from: Option<IpAddr>) -> bool {
     is_tls || from.is_none_or(|from| from.is_loopback())
 }
 
-/// What a request logs in with.
+/// The secret that a request logs in with.
 #[derive(PartialEq)]
 #[cfg_attr(test, derive(Debug))]
 enum Given {
@@ -256,7 +256,7 @@ fn split(value: &HeaderValue) -> (&[u8], &[u8]) {
     (scheme, rest.trim_ascii())
 }
 
-/// Who has sent the request.
+/// The user who has sent the request.
 pub(super) struct LoggedIn(pub(super) Caller);
 
 impl<S: Sync> FromRequestParts<S> for LoggedIn {

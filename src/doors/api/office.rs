@@ -1,4 +1,4 @@
-//! What is behind the door.
+//! The state of the door.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::users::throttle::Throttle;
 /// The log has a wrong token at most so often: they cost who sends them nothing.
 const TELL_INTERVAL: Duration = Duration::from_secs(10);
 
-/// What all clients of the door share.
+/// The state that all clients of the door share.
 pub(super) struct Office {
     pub(super) desk: IdDesk,
     pub(super) throttle: Arc<Throttle>,

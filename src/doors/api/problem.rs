@@ -24,7 +24,7 @@ pub(super) const NEEDS_TLS: &str = "HTTP/1.1 403 Forbidden\r\ncontent-type: appl
 /// After so long a client may ask again for what cannot be had now.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
-/// What is wrong, and what to do about it.
+/// An error, and the remedy.
 #[derive(Debug, PartialEq)]
 pub(super) struct Problem {
     status: StatusCode,
@@ -34,7 +34,7 @@ pub(super) struct Problem {
     retry_after: Option<Duration>,
     /// Which logins there are, of a client that has to log in.
     challenge: Option<&'static str>,
-    /// Where it is answered.
+    /// The URL at which the request is answered.
     location: Option<String>,
     /// The connection is of no more use.
     closes: bool,
@@ -130,7 +130,7 @@ impl From<Denied> for Problem {
     }
 }
 
-/// As the OpenAPI document has them, for any of the paths.
+/// The error statuses in the OpenAPI document, for any of the paths.
 const STATUSES: [(&str, &str, bool); 8] = [
     ("400", "The request is wrong: `bad_request`, `bad_count`, `too_many`, `bad_id`", false),
     ("401", "Who asks is not known: `no_login`, `wrong_login`, `needs_tls`", false),

@@ -1,4 +1,4 @@
-//! How many ids a request asks for: `{"count": 10}`, or one id where it has no body.
+//! The number of ids that a request asks for: `{"count": 10}`, or one id where it has no body.
 
 use std::fmt::Display;
 
@@ -16,7 +16,7 @@ use utoipa::ToSchema;
 use super::problem::Problem;
 use crate::doors::desk::IDS_MAX;
 
-/// What a request says takes some 20 bytes.
+/// A body of some 20 bytes is enough.
 const BODY_BYTES_MAX: usize = 4096;
 
 /// A request for ids.
@@ -57,7 +57,7 @@ impl Wanted {
             return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "no_json", why));
         }
         match body.trim_ascii() {
-            // As the OpenAPI document has it: a body that may be left out may be null.
+            // The OpenAPI document says so: a body that may be left out may be null.
             b"null" => Ok(Wanted { count: one() }),
             // serde would read a list of its fields, too.
             [b'[', ..] => Err(bad_body(&"it is a list")),

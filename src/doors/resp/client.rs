@@ -13,7 +13,7 @@ use crate::doors::entry::{ClientLimits, End, Guest};
 use crate::users::Roster;
 use crate::users::throttle::Throttle;
 
-/// What all clients of the door share.
+/// The state that all clients of the door share.
 pub(super) struct Office {
     pub(super) desk: IdDesk,
     pub(super) throttle: Arc<Throttle>,

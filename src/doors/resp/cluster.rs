@@ -1,5 +1,5 @@
-//! What the door says of a cluster: it is one, of this proxy alone, which has all slots. A client of a fleet is given several proxies to begin
-//! with, and most clients use another one when theirs is gone (docs/redis.md).
+//! The door's answers about a cluster: it is one, of this proxy alone, which has all slots. A client of a fleet is
+//! given several proxies to begin with, and most clients use another one when theirs is gone (docs/redis.md).
 //!
 //! Source: Redis documentation, "Redis cluster specification" and the pages of the `CLUSTER` commands.
 
@@ -96,7 +96,7 @@ impl Node {
     }
 }
 
-/// Of the part in braces, where there is one that is not empty: CRC16 (XMODEM) modulo 16,384.
+/// The slot of a key, by its part in braces if there is one that is not empty: CRC16 (XMODEM) modulo 16,384.
 pub(super) fn key_slot(key: &[u8]) -> u16 {
     let tag = memchr::memchr(b'{', key).and_then(|open| {
         let rest = key.get(open + 1..)?;
@@ -114,7 +114,7 @@ pub(super) fn key_slot(key: &[u8]) -> u16 {
 mod tests {
     use super::{Node, key_slot};
 
-    /// As redis 7.0.15 has them (CLUSTER KEYSLOT).
+    /// The slots are those of redis 7.0.15 (CLUSTER KEYSLOT).
     #[test]
     fn slots_of_keys() {
         for (key, slot) in [

@@ -92,7 +92,7 @@ impl Command {
         COMMANDS.iter().find(|command| command.name.as_bytes().eq_ignore_ascii_case(name))
     }
 
-    /// Whether it takes so many arguments, its name among them.
+    /// True if the command takes so many arguments, its name among them.
     pub(super) fn takes(&self, args: usize) -> bool {
         let args = i64::try_from(args).unwrap_or(i64::MAX);
         if self.arity < 0 { args >= -self.arity } else { args == self.arity }
@@ -120,7 +120,7 @@ impl Command {
         }
     }
 
-    /// As redis 7 describes a command: ten elements, the last four without anything.
+    /// Describes the command as redis 7 does: ten elements, the last four without anything.
     pub(super) fn describe(&self, to: &mut Replies) {
         to.array(10);
         to.bulk(self.name);

@@ -1,4 +1,4 @@
-//! What each command does.
+//! The commands and their answers.
 
 use std::num::NonZeroU64;
 
@@ -15,15 +15,15 @@ use crate::ids::range::block::IdBlock;
 use crate::users::throttle::Verdict;
 use crate::users::without_tokens;
 
-/// What the door can do is a part of what this version of Redis can; some clients look at it.
+/// The door has a part of the commands of this Redis version; some clients look at it.
 const REDIS_VERSION: &str = "7.0.15";
 
-/// Who logs in by a password alone.
+/// The name of a user who logs in by a password alone.
 const DEFAULT_USER: &[u8] = b"default";
 
 const NO_INTEGER: &str = "value is not an integer or out of range";
 
-/// Of what a client wrote, in an error.
+/// The most bytes of a client's text in an error.
 const SHOWN_BYTES_MAX: usize = 64;
 
 impl Session {
@@ -116,7 +116,7 @@ impl Session {
         }
     }
 
-    /// As many answers to INCR, if there are ids for all of them.
+    /// Answers so many INCRs, if there are ids for all of them.
     pub(super) fn incr(&mut self, key: &[u8], times: usize) -> bool {
         let n = u64::try_from(times).ok().and_then(NonZeroU64::new);
         let taken = n
@@ -233,7 +233,7 @@ impl Session {
         }
     }
 
-    /// Where it fails, the error is among the answers.
+    /// If it fails, the error is among the answers.
     async fn log_in(&mut self, user: &[u8], password: &[u8]) -> Result<(), Then> {
         let desk = &self.office.desk;
         let verdict = desk.users.log_in(&self.office.throttle, self.from, user, password).await;
@@ -358,7 +358,7 @@ impl Session {
                     self.ok();
                 }
             }
-            // What the client's library is called: nothing here looks at it.
+            // The name of the client's library: nothing here looks at it.
             (b"setinfo", Some(_), 4) => self.ok(),
             (b"getname", None, _) => {
                 let name = std::mem::take(&mut self.name);
@@ -374,7 +374,7 @@ impl Session {
         }
     }
 
-    /// Of those that there are, its arguments are wrong.
+    /// A subcommand that is known has wrong arguments.
     fn no_subcommand(&mut self, command: &str, known: &[&str], sub: &[u8]) {
         if let Some(sub) = known.iter().find(|known| known.as_bytes() == sub) {
             let why = format_args!("wrong number of arguments for '{command}|{sub}' command");
@@ -402,7 +402,7 @@ impl Session {
                     self.replies.bulk(command.name);
                 }
             }
-            // What redis-cli completes and explains commands with: there is none.
+            // The texts by which redis-cli completes and explains commands: there are none.
             (Some(b"docs"), _) => self.replies.map(0),
             (Some(b"info"), _) => {
                 self.replies.array(args.len() - 2);

@@ -2,20 +2,20 @@
 
 use std::ops::Range;
 
-/// Of a request, all in all: what Redis has for a line. A generator's name is at most some hundred bytes.
+/// The largest request: Redis's limit of a line. A generator's name is at most some hundred bytes.
 const BYTES_MAX: usize = 64 * 1024;
 
 /// Redis's is 1,048,576.
 const ARGS_MAX: usize = 1024;
 
-/// As Redis has them for clients that have not said who they are.
+/// Redis's limits for clients that have not said who they are.
 const ARGS_BEFORE_LOGIN_MAX: usize = 10;
 const BYTES_BEFORE_LOGIN_MAX: usize = 16 * 1024;
 
-/// What a length is written with: a type's byte, digits, CR, LF.
+/// The longest length as it is written: a type's byte, digits, CR, LF.
 const LENGTH_BYTES_MAX: usize = 32;
 
-/// What the bytes that have come begin with.
+/// The beginning of the bytes that have come.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Parsed {
     /// A request of so many bytes. Its arguments are in what the caller gave; none: to be passed over.
@@ -45,7 +45,7 @@ pub(super) enum Violation {
     End,
 }
 
-/// What a client may send.
+/// The limits of a client's requests.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
     args_max: usize,
@@ -70,7 +70,7 @@ impl Limits {
     };
 }
 
-/// Where the arguments of a request are. A line's are copied, since quotes may change them.
+/// The places of a request's arguments. A line's are copied, since quotes may change them.
 #[derive(Debug, Default)]
 pub(super) struct Args {
     ranges: Vec<Range<usize>>,
@@ -111,7 +111,7 @@ pub(super) fn parse(input: &[u8], limits: Limits, args: &mut Args) -> Result<Par
 fn array(input: &[u8], limits: Limits, args: &mut Args) -> Result<Parsed, Violation> {
     let one_more = Ok(Parsed::Part(input.len() + 1));
     let Some((count, mut at)) = length(input, 0, Violation::Count)? else { return one_more };
-    // As Redis: nothing, and no error.
+    // A count below zero is no error and gets no answer, as in Redis.
     let Ok(count) = usize::try_from(count) else { return Ok(Parsed::Whole(at)) };
     if count > limits.args_max {
         return Err(limits.too_many);
@@ -157,7 +157,7 @@ fn length(input: &[u8], at: usize, wrong: Violation) -> Result<Option<(i64, usiz
     Ok(Some((number, at + 1 + end + 2)))
 }
 
-/// As Redis reads one: in its only spelling, so without blanks, a plus sign or zeros before it.
+/// Reads an integer as Redis does: in its only spelling, so without blanks, a plus sign or zeros before it.
 pub(super) fn integer(written: &[u8]) -> Option<i64> {
     let number: i64 = std::str::from_utf8(written).ok()?.parse().ok()?;
     (itoa::Buffer::new().format(number).as_bytes() == written).then_some(number)

@@ -22,7 +22,7 @@ use crate::doors::entry::{End, Guest, Protocol};
 /// Answers are sent when there are so many bytes of them, and where no whole request is left.
 const ANSWERS_BYTES: usize = 64 * 1024;
 
-/// What is read at once.
+/// The bytes that are read at once.
 const READ_BYTES: usize = 16 * 1024;
 
 thread_local! {
@@ -89,7 +89,7 @@ impl Session {
                 return self.came_too_late(wire).await;
             }
             let read = loop {
-                // What has come in part is not done while the proxy drains: who sent it asks another proxy.
+                // While the proxy drains, a request that has come in part is not done: the client asks another proxy.
                 tokio::select! {
                     biased;
                     read = read_some(wire, &mut input) => break read?,
@@ -160,7 +160,7 @@ impl Session {
         }
     }
 
-    /// Who was logged in by what is not so any more has to log in again.
+    /// A client whose user or secret is no more has to log in again.
     fn look_again(&mut self) {
         let roster = self.office.desk.users.roster();
         if Arc::ptr_eq(&roster, &self.roster) {

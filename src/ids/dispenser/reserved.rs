@@ -1,4 +1,4 @@
-//! Where the slots lie that are reserved and not handed out.
+//! The slots that are reserved and not handed out.
 
 use std::sync::atomic::Ordering;
 
@@ -23,7 +23,7 @@ impl Dispenser {
         stands.max(state.floor)
     }
 
-    /// Whether a slot is reserved here and not handed out.
+    /// True if a slot is reserved here and not handed out.
     pub(in crate::ids) fn has_left(&self, slot: u64) -> bool {
         let state = self.lock();
         let next = self.next_in(&state);

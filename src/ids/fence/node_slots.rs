@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::store::record::decode;
 use crate::store::{GeneratorRecord, Key, Store, StoreError, Versioned};
 
-/// What each node of a generator has reserved.
+/// The record of each node of a generator, with what the node has reserved.
 pub(in crate::ids) async fn slots(
     store: &dyn Store,
     name: &str,

@@ -8,13 +8,14 @@ use crate::ids::errors::TakeError;
 
 impl Sequence {
     /// Call it with the highest id of a table, which any client may have stored: ids issued here afterwards are above it, as
-    /// [`Sequence::advance_past`] has it. Whether the generator was not above it yet.
+    /// [`Sequence::advance_past`] has it. True if the generator was not above it yet, and now is.
     pub async fn pass(&self, highest: u64, deadline: Duration) -> Result<bool, TakeError> {
         Ok(!self.is_above(highest) && self.advance(highest, deadline).await? == Advanced::Past)
     }
 
-    /// The same, where ids of others may also lie below `highest` in a range that is reserved here, which nobody can look at: what is reserved up to
-    /// `highest` is given up. True if it is certain that no generator has issued it.
+    /// Like [`Self::pass`], but ids of others may also lie below `highest` in a range that is reserved here, and nobody can
+    /// look there: the ids that are reserved up to `highest` are given up. True if it is certain that no generator has issued
+    /// `highest`.
     pub async fn rise_above(&self, highest: u64, deadline: Duration) -> Result<bool, TakeError> {
         let is_reserved_here = self.dispenser.has_left(self.slots.at_or_above(highest));
         // Nobody else issues ids up to it that were not reserved before. The store need not be there.

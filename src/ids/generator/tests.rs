@@ -302,7 +302,7 @@ async fn ids_whose_statement_is_under_way_are_not_issued() {
     let reserved: Arc<[u64]> = [50, 20].into();
     sequence.expect(&reserved);
     assert_eq!(first(&sequence, 1).await, 51);
-    // Of two statements, in ranges that are reserved while they are under way.
+    // The ids of two statements, in ranges that are reserved while the statements are under way.
     let ahead: [Arc<[u64]>; 2] = [[bound + 7, 3].into(), [u64::MAX, bound + 250].into()];
     for ids in &ahead {
         sequence.expect(ids);
@@ -336,7 +336,7 @@ async fn an_explicit_id_in_anothers_range_changes_nothing() {
     assert_eq!(a.advance_past(500, SECOND).await, Ok(Advanced::Elsewhere));
     assert_eq!((first(&a, 1).await, stored(&store).bound), (2, bound));
     assert_eq!(a.stats().explicit_elsewhere, 1);
-    // All of a's first zone is used or skipped; the next lies behind b's.
+    // All of a's first zone is used or skipped; the next lies after b's.
     assert_eq!(a.advance_past(11, SECOND).await, Ok(Advanced::Past));
     assert!(first(&a, 1).await >= bound);
 }

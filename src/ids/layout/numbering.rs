@@ -10,23 +10,23 @@ use crate::ids::range::block::Spacing;
 /// Numbers reach up to 2^63, so that sums with a run's width fit in a `u64`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Numbering {
-    /// What all ids of the node have in common.
+    /// The bits that all ids of the node have in common.
     base: u64,
     /// More ids than these are several runs: those of a tick, or more than anybody may take where all ids are one run.
     run_max: u64,
-    /// Of a number: where in its run it is.
+    /// The bits of a number that say where in its run it is.
     run_mask: u64,
-    /// How far `run_max` numbers reach.
+    /// The width of a run; `run_max` numbers reach no further.
     run_width: u64,
     sequence_shift: u32,
     sequence_bits: u32,
     timestamp_shift: u32,
-    /// One behind the last tick.
+    /// The number right after the last tick.
     end: u64,
     spacing: Spacing,
 }
 
-/// How far a run reaches where all ids are one: sums with a number fit in a `u64`.
+/// The width of a run if all ids are one run: sums with a number fit in a `u64`.
 const ENDLESS: u64 = 1 << 62;
 
 impl Layout {
@@ -54,17 +54,17 @@ impl Layout {
 }
 
 impl Numbering {
-    /// Behind the last number.
+    /// The end, which is above the last number.
     pub fn end(&self) -> u64 {
         self.end
     }
 
-    /// How the ids of one statement lie.
+    /// The distances between the ids of one statement.
     pub fn spacing(&self) -> Spacing {
         self.spacing
     }
 
-    /// The first number of a tick; of a tick behind the last one, the end.
+    /// The first number of a tick; for a tick after the last one, the end.
     pub fn first_of(&self, tick: u64) -> u64 {
         if tick > self.last_tick() { self.end } else { tick << self.timestamp_shift }
     }
@@ -77,17 +77,17 @@ impl Numbering {
         number >> self.timestamp_shift
     }
 
-    /// The tick that begins at or behind a number.
+    /// The first tick that begins at or above a number.
     pub fn tick_from(&self, number: u64) -> u64 {
         self.tick_of(number.saturating_add(mask(self.timestamp_shift)))
     }
 
-    /// How many ticks so many ids fill.
+    /// The number of ticks that so many ids fill.
     pub fn ticks_of(&self, ids: u64) -> u64 {
         ids.div_ceil(1 << self.sequence_bits)
     }
 
-    /// How far `count` numbers of one run reach, which are at most a run's.
+    /// The width of `count` numbers of one run. `count` is at most a run's.
     #[inline]
     fn width(&self, count: u64) -> u64 {
         debug_assert!(count <= self.run_max);
@@ -103,7 +103,7 @@ impl Numbering {
         self.first_of(tick).saturating_add(self.width(sequence))
     }
 
-    /// Behind `count` numbers from `first` on, if they are one run. May be the end of a tick, where no number is.
+    /// The end of `count` numbers from `first` on, if they are one run. It may be the end of a tick, where no number is.
     #[inline]
     pub fn run_end(&self, first: u64, count: NonZeroU64) -> Option<u64> {
         if count.get() > self.run_max {
@@ -111,12 +111,12 @@ impl Numbering {
         }
         // Neither a number nor an endless run is above 2^63.
         let end = first + self.width(count.get());
-        // Where ticks are apart, at least one bit of the node or of another field lies between sequence and timestamp: so
+        // If ticks are apart, at least one bit of the node or of another field lies between sequence and timestamp: so
         // two runs' width, less one, does not wrap.
         ((end - 1) & self.run_mask < self.run_width).then_some(end)
     }
 
-    /// The first of `count` numbers that are to be taken from `from` on, and behind the last. They start in the next tick
+    /// The first of `count` numbers that are to be taken from `from` on, and their end. They start in the next tick
     /// if the rest of this one is too short for them. `None`: so many are not left.
     #[inline]
     pub fn place(&self, from: u64, count: NonZeroU64) -> Option<(u64, u64)> {
@@ -138,7 +138,7 @@ impl Numbering {
         self.base | number
     }
 
-    /// The last id of a tick; of a tick behind the last one, the last of all.
+    /// The last id of a tick; for a tick after the last one, the last of all.
     pub fn last_id_of(&self, tick: u64) -> u64 {
         self.id(self.start_of(tick.min(self.last_tick()), mask(self.sequence_bits)))
     }
@@ -227,7 +227,7 @@ mod tests {
             prop_assert_eq!(numbering.tick_above(numbering.id(numbering.first_of(tick)) - 1), Some(tick));
             prop_assert_eq!(Some(numbering.last_id_of(tick)), layout.compose(tick, node, layout.per_tick().get() - 1));
             prop_assert_eq!(numbering.ticks_of(count), count.div_ceil(layout.per_tick().get()));
-            // What follows is the next id, and where `count` ids lie is no secret to whoever composes them one by one.
+            // The number that follows is the next id, and `count` ids lie where they do if they are composed one by one.
             let (first, end) = numbering.place(number, n(count)).unwrap();
             let ids: Vec<_> = (0..count).map(|k| numbering.id(first) + numbering.spacing().offset(k).unwrap()).collect();
             let last = numbering.tick_of(first);

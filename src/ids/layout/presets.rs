@@ -63,7 +63,7 @@ pub const PRESETS: [Preset; 15] = [
 const ENDED: &str = "uid-generator";
 
 impl Preset {
-    /// Those that a generator can have, by name.
+    /// The presets that a generator can have, sorted by name.
     pub fn living() -> impl Iterator<Item = &'static Preset> {
         PRESETS.iter().filter(|preset| preset.name != ENDED)
     }
@@ -164,7 +164,7 @@ mod tests {
         check_layout(&layout, 180_363_646_902_239_241, "2017-01-19T04:15:46.000Z", Some(4), Some(9));
     }
 
-    /// Where no page shows an id: the expressions of the originals' own code.
+    /// Ids that no page shows, by the expressions of the originals' own code.
     #[test]
     fn ids_by_the_originals_arithmetic() {
         // "Sharding & IDs at Instagram": 1387263000 << (64-41) | 1341 << (64-41-13) | 5001 % 1024, and our_epoch.

@@ -29,7 +29,7 @@ impl fmt::Display for Layout {
 #[error("is no layout")]
 pub struct NoLayout;
 
-/// Where the sequence starts is not in the text, and no id depends on it.
+/// The text does not say where the sequence starts, and no id depends on that.
 impl FromStr for Layout {
     type Err = NoLayout;
 

@@ -4,12 +4,12 @@ use std::num::NonZeroU64;
 
 use super::IdRange;
 
-/// How far the ids of one statement lie above its first.
+/// The distances of the ids of one statement from its first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spacing {
     /// Distance of two ids that follow each other.
     pub step: NonZeroU64,
-    /// Of timestamps whose ticks do not adjoin. `None`: however many ids there are, they are one run.
+    /// The ticks of timestamps, if they do not adjoin. `None`: however many ids there are, they are one run.
     pub ticks: Option<Ticks>,
 }
 
@@ -28,7 +28,7 @@ impl Spacing {
         Spacing { step, ticks: None }
     }
 
-    /// How far the id of this number, counted from 0, lies above the first. `None`: more than a `u64` holds.
+    /// The distance of the id of this number, counted from 0, from the first id. `None`: more than a `u64` holds.
     #[inline]
     pub fn offset(&self, number: u64) -> Option<u64> {
         let Some(Ticks { ids, distance }) = self.ticks else { return number.checked_mul(self.step.get()) };
@@ -87,7 +87,7 @@ impl IdBlock {
         })
     }
 
-    /// The `k`-th id, counted from 0; `None` behind the last one.
+    /// The `k`-th id, counted from 0; `None` after the last one.
     pub fn nth(&self, k: u64) -> Option<u64> {
         if k >= self.count.get() {
             return None;

@@ -1,5 +1,5 @@
-//! Whether the clock is right when a generator starts: there is no earlier reading of it to compare with, so it is another
-//! machine's clock that it is compared with. Nothing is issued or reserved until both agree; later the monotonic clock tells.
+//! A check that the clock is right when a generator starts: there is no earlier reading of it to compare with, so it is
+//! compared with another machine's clock. Nothing is issued or reserved until both agree; later the monotonic clock tells.
 
 use std::time::Duration;
 
@@ -19,12 +19,13 @@ impl Timestamp {
         self.counter.shut();
     }
 
-    /// Whether it waits for its clock.
+    /// True if the generator waits for its clock.
     pub fn is_held(&self) -> bool {
         self.state.lock().held.is_some()
     }
 
-    /// Of a generator that is held: `other` is what another clock said, at most so long ago. Returns why it is held on.
+    /// Compares the clock of a generator that is held. `other` is what another clock said, at most so long ago. Returns why
+    /// the generator stays held.
     pub fn compare_clock(&self, other: Moment, ago: Duration) -> Option<Held> {
         let mut state = self.state.lock();
         let before = state.held?;

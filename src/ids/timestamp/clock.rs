@@ -1,4 +1,4 @@
-//! What time it is for the ids: the wall clock as far as it can be believed.
+//! The time for the ids: the wall clock as far as it can be believed.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -7,7 +7,7 @@ use crate::ids::layout::Moment;
 /// Both clocks of a machine at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reading {
-    /// What people set; it may go anywhere.
+    /// The clock that people set; it may go anywhere.
     pub wall: Moment,
     /// It only goes on, from an origin of its own.
     pub monotonic: Duration,
@@ -47,8 +47,8 @@ impl Clock for SystemClock {
 /// `max_forward` against the monotonic clock is not followed: time goes on by the monotonic clock.
 pub(super) struct Watch {
     max_forward: Duration,
-    /// Of the readings that were followed the one that was furthest ahead of the monotonic clock. Leaps are measured from
-    /// it, so that a clock that goes back and comes again has not leapt.
+    /// The followed reading that was furthest ahead of the monotonic clock. Leaps are measured from it, so that a clock that
+    /// goes back and comes again has not leapt.
     trusted: Reading,
     time: Moment,
     leap: Option<Duration>,
@@ -81,12 +81,12 @@ impl Watch {
         self.trusted = reading;
     }
 
-    /// How far the wall clock leapt, while it is not followed.
+    /// The leap of the wall clock, while it is not followed.
     pub(super) fn leap(&self) -> Option<Duration> {
         self.leap
     }
 
-    /// As it was seen last.
+    /// The time as it was seen last.
     pub(super) fn time(&self) -> Moment {
         self.time
     }

@@ -3,8 +3,8 @@
 //! # What there is
 //! `next` is the first number that nobody has; the time raises it, too: nobody takes a number before that. `limit` is where
 //! the numbers end that may be handed out now; 0: none. Numbers are reserved from the store in *zones*, each ours alone.
-//! A taker reads `limit`, then `next`, chooses where its numbers begin (at or behind it), and puts their end into `next` by a
-//! compare-and-swap; if somebody was faster, it chooses again.
+//! A taker reads `limit`, then `next`, chooses where its numbers begin (at or above `next`), and puts their end into `next` by
+//! a compare-and-swap; if somebody was faster, it chooses again.
 //!
 //! # Why no number is handed out twice
 //! 1. `next` only grows: a taker puts the end of its numbers there, which is above what it found; [`Counter::publish`]
@@ -12,8 +12,8 @@
 //! 2. What a taker has lies between what it found in `next` and what it put there. By 1 no two takers overlap.
 //! 3. Every `limit` that was ever published is at most the end of a zone: the one that was current at that time
 //!    ([`Counter::publish`]). The zones' ends only grow.
-//! 4. Before a limit is published (Release), `next` is raised to the start of the limit's zone, or behind it. A taker who
-//!    read the limit (Acquire) reads `next` afterwards, and so begins at or behind the zone's start. *This is why the limit
+//! 4. Before a limit is published (Release), `next` is raised to the start of the limit's zone, or above it. A taker who
+//!    read the limit (Acquire) reads `next` afterwards, and so begins at or above the zone's start. *This is why the limit
 //!    is read first.* With 3, all that it takes lies in the zone.
 //! 5. A taker who sleeps between its reading and its compare-and-swap finds `next` as it was, and then is as right as it
 //!    was when it read; or it fails. Nothing is handed back before [`Counter::park`], which tells where the last taker's
@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::ids::layout::Numbering;
 use crate::ids::range::RUN_MAX;
 
-/// Above or at every number's end, so that no limit lies behind it.
+/// Above or at every number's end, so that no limit lies above it.
 const PARKED: u64 = 1 << 63;
 
 /// Takers write it, all the time.
@@ -49,7 +49,7 @@ impl Counter {
         Counter { next: Next(AtomicU64::new(0)), limit: Limit(AtomicU64::new(0)) }
     }
 
-    /// The first of `count` numbers, if they are a run right behind the last taker's, as nearly always. Branches, and no
+    /// The first of `count` numbers, if they are a run right after the last taker's, as nearly always. Branches, and no
     /// choice of values: so the swap waits for `next` alone.
     #[inline]
     pub(super) fn take_run(&self, numbering: &Numbering, count: NonZeroU64) -> Option<u64> {
@@ -84,8 +84,8 @@ impl Counter {
         self.next.0.compare_exchange_weak(next, end, Ordering::Relaxed, Ordering::Relaxed)
     }
 
-    /// Nobody takes a number before `start`, which is at or behind the current zone's, or reaches behind `limit`, which is
-    /// at most its end.
+    /// Nobody takes a number below `start`, which is at or above the current zone's start, or reaches above `limit`, which is
+    /// at most the zone's end.
     pub(super) fn publish(&self, start: u64, limit: u64) {
         self.next.0.fetch_max(start, Ordering::Relaxed);
         self.limit.0.store(limit, Ordering::Release);

@@ -18,15 +18,15 @@ const SPILL_MIN: Duration = Duration::from_secs(1);
 pub(super) struct Reserve {
     /// Between it and `end` all ticks are ours.
     start: u64,
-    /// Behind the last one.
+    /// The tick after the last one that is ours.
     end: u64,
     /// In ticks, as all the rest.
     advance: u64,
     max_ahead: Option<u64>,
     spill_min: u64,
-    /// What takers are given who outrun the clock: twice what they used since the last raise, up to `advance`.
+    /// The ticks that takers who outrun the clock are given: twice what they used since the last raise, up to `advance`.
     spill: u64,
-    /// Where the takers were when time was reserved last.
+    /// The tick at which the takers were when time was reserved last.
     used: u64,
     /// Ids that are waited for.
     waited_for: u64,
@@ -57,7 +57,7 @@ impl Reserve {
         self.end
     }
 
-    /// How many ticks ids may run ahead.
+    /// The number of ticks that ids may run ahead.
     pub(super) fn ahead(&self) -> Option<u64> {
         self.max_ahead
     }
@@ -74,14 +74,14 @@ impl Reserve {
         self.waited_for > 0
     }
 
-    /// Whether less than the store may be away for is reserved ahead of the clock, or little ahead of the takers. They
+    /// True if less than the store may be away for is reserved ahead of the clock, or little ahead of the takers. The takers
     /// are at tick `used`.
     pub(super) fn is_due(&self, now: u64, used: u64) -> bool {
         self.end < now.saturating_add(self.advance) || self.end < used.saturating_add(self.spill_min / 2)
     }
 
-    /// How far to reserve: a quarter more than the store may be away for, so that the next time is not at once; for
-    /// takers who are ahead of the clock, by what they use.
+    /// The tick up to which to reserve: a quarter more than the store may be away for, so that the next time is not at once;
+    /// for takers who are ahead of the clock, by what they use.
     fn target(&mut self, now: u64, used: u64, waited_for_ticks: u64) -> u64 {
         let spilt = used.saturating_sub(self.used.max(now)).saturating_mul(2);
         self.spill = spilt.clamp(self.spill_min, self.advance);
@@ -125,7 +125,7 @@ impl Timestamp {
         };
         let end = self.numbering.tick_of(self.numbering.end());
         let spill_min = self.state.lock().reserve.spill_min;
-        // Somebody else's ticks, or those of an earlier term, may reach behind the target.
+        // Somebody else's ticks, or those of an earlier term, may reach above the target.
         let to_of = |bound: u64| target.max(bound.saturating_add(spill_min)).min(end);
         let raise = fence.raise(|bound| (bound < end).then(|| to_of(bound))).await?;
         let mut state = self.state.lock();

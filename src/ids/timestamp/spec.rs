@@ -10,9 +10,9 @@ use crate::ids::nodes::Node;
 pub struct TimestampSpec {
     pub layout: Layout,
     pub node: Node,
-    /// How far ahead time is reserved, and so how long the store may be away.
+    /// The time that is reserved ahead, and so how long the store may be away.
     pub advance: Duration,
-    /// How far ids that a tick has no room for may run ahead; `None`: as far as it takes.
+    /// The limit for how far ids that a tick has no room for may run ahead; `None`: as far as it takes.
     pub max_ahead: Option<Duration>,
     /// A leap of the clock against the monotonic clock that is not followed.
     pub max_forward: Duration,

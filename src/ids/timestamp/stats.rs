@@ -1,4 +1,4 @@
-//! How a timestamp generator stands.
+//! The state of a timestamp generator.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::ids::layout::Moment;
 pub struct Stats {
     /// The time of the next id, at the earliest.
     pub position: Moment,
-    /// How far that is ahead of the clock: ids were borrowed from later ticks, or the clock went back.
+    /// The time by which `position` is ahead of the clock: ids were borrowed from later ticks, or the clock went back.
     pub ahead: Duration,
     /// Up to there the store knows that ids may be issued.
     pub reserved: Moment,

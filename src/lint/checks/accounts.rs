@@ -59,7 +59,7 @@ pub(in crate::lint) fn judge(survey: &Survey<'_>, found: &mut Vec<Finding>) {
     }
 }
 
-/// What the accounts of a finding lack.
+/// The right that the accounts of a finding lack.
 #[derive(Clone, Copy)]
 enum Lack {
     Insert,
@@ -87,14 +87,14 @@ impl Judged<'_> {
         !account.reach("INSERT", self.live).covers(&self.id.shape.name)
     }
 
-    /// Of an account that updates rows, but not their ids.
+    /// True on MariaDB if the account can insert ids and update rows, but cannot update their ids.
     fn lacks_update(&self, account: &Account<'_>) -> bool {
         let id = &self.id.shape.name;
         let updates = account.reach("UPDATE", self.live);
         self.is_mariadb && updates.is_any() && !updates.covers(id) && !self.lacks_id(account)
     }
 
-    /// Of an account that fills columns which it may not read. The id is read only where a statement brings it.
+    /// True if the account fills columns that it may not read. The id does not count: it is read only if a statement brings it.
     fn lacks_select(&self, account: &Account<'_>) -> bool {
         let (inserts, reads) = (account.reach("INSERT", self.live), account.reach("SELECT", self.live));
         let mut columns =
@@ -142,7 +142,7 @@ struct Account<'a> {
     case: NameCase,
 }
 
-/// What of a table a right is for.
+/// The part of a table that a right is for.
 enum Reach<'a> {
     Whole,
     Columns(Vec<&'a str>),
@@ -192,7 +192,7 @@ impl<'a> Account<'a> {
     }
 }
 
-/// Those with any right, without roles.
+/// All accounts that have any right or role. Roles themselves are left out.
 fn all(accounts: &Accounts, case: NameCase) -> Vec<Account<'_>> {
     let roles: BTreeSet<&String> = accounts.roles.values().flatten().collect();
     let names = accounts.rights.keys().chain(accounts.roles.keys());

@@ -11,7 +11,7 @@ use crate::sql::dialect::{ClientCharset, Dialect, SqlMode};
 use crate::sql::name::same_column;
 use crate::sql::scan::{Inserted, Scan, scan};
 
-/// Of a text that was not read.
+/// The words for a text that was not read.
 const UNKNOWN: &str = "Rowstamp cannot tell whether it inserts into tables with a rule";
 
 pub(in crate::lint) fn judge(survey: &Survey<'_>, found: &mut Vec<Finding>) {

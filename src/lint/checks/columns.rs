@@ -1,4 +1,4 @@
-//! Whether the column is there, can hold ids at all, and what a writer past the proxy would leave in it.
+//! Checks that the column is there and can hold ids at all, and what a writer past the proxy would leave in it.
 
 use crate::lint::finding::{Code, Finding};
 use crate::lint::survey::{Live, Survey};

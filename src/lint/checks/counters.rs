@@ -56,7 +56,7 @@ fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// Whether the generator issues none of the counter's numbers, by how the server counts now.
+/// True if the generator issues none of the counter's numbers, with the increments that the server has now.
 pub(in crate::lint) fn are_apart(sequence: &SequenceSpec, server: &ServerFacts) -> bool {
     let (increment, offset) = counter(server);
     // They share ids just where they agree modulo the greatest common divisor of their steps.

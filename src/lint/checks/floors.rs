@@ -1,4 +1,4 @@
-//! What the generator has reserved against the ids that are in the tables already.
+//! Compares the ids that the generator has reserved with the ids that are in the tables already.
 
 use crate::ids::sequence::{Seed, SequenceSpec};
 use crate::ids::timestamp::check::APART_MAX;
@@ -98,7 +98,7 @@ fn of_sequence(
     Some(Finding::warning(Code::RowsAboveBound, place, why, remedy))
 }
 
-/// Where the node lies above the time, the highest id says nothing of the others.
+/// No finding if the layout has the node above the time: the highest id then says nothing about the others.
 fn of_timestamp(
     survey: &Survey<'_>,
     live: &Live<'_>,

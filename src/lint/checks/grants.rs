@@ -1,4 +1,4 @@
-//! What the control account may see, from SHOW GRANTS.
+//! The rights of the control account, from SHOW GRANTS.
 //!
 //! Source: MySQL manual, "SHOW GRANTS" and "GRANT": `GRANT privileges ON [object] scope TO account`, where a scope is `*.*`,
 //! `` `schema`.* `` with `_` and `%` as wildcards, or `` `schema`.`table` ``.
@@ -8,7 +8,7 @@ use crate::sql::dialect::{ClientCharset, Dialect, Server, ServerKind, SqlMode};
 use crate::sql::lex::{Lexer, Token, TokenKind};
 use crate::sql::name;
 
-/// Of all active grants.
+/// All active grants of the control account.
 pub(in crate::lint) struct Grants(Vec<Grant>);
 
 struct Grant {
@@ -55,7 +55,7 @@ impl Grant {
     }
 }
 
-/// Of the text, whatever the version: only how it is cut into tokens hangs on it.
+/// The server for any version text, also one that cannot be parsed: the result only decides how texts are cut into tokens.
 pub(in crate::lint) fn dialect_server(version: &str) -> Server {
     let kind = if version.contains("MariaDB") { ServerKind::MariaDb } else { ServerKind::MySql };
     Server::parse(version).unwrap_or(Server { kind, version: 0 })
@@ -116,7 +116,7 @@ fn part(line: &str, token: Token) -> Option<String> {
 /// A schema's name with `%`, `_` and `\` as LIKE has them.
 pub(super) fn like(pattern: &str, name: &str) -> bool {
     let name: Vec<char> = name.to_lowercase().chars().collect();
-    // Whether what is read of the pattern so far matches so many characters of the name.
+    // Entry n is true if the pattern, as far as it was read, matches the first n characters of the name.
     let mut matches = vec![false; name.len() + 1];
     matches.iter_mut().take(1).for_each(|none| *none = true);
     let pattern = pattern.to_lowercase();

@@ -59,8 +59,8 @@ fn indexed(live: &Live<'_>, column: &ColumnFacts) -> Option<Finding> {
     Some(Finding::warning(Code::ColumnNotIndexed, live.column_place(column), why, remedy))
 }
 
-/// Of integers InnoDB makes no such key, nor lets one be made by MODIFY under foreign_key_checks = 0 (MariaDB: 1833, MySQL:
-/// 3780); lengths of text may differ.
+/// A finding if the key's column has another type than the id. Between integers of different types InnoDB makes no key, nor
+/// lets MODIFY make one under foreign_key_checks = 0 (MariaDB: 1833, MySQL: 3780); lengths of text may differ.
 fn foreign(survey: &Survey<'_>, key: &ForeignKey) -> Option<Finding> {
     let (schema, table, column) = &key.to;
     let live = survey.ruled(schema, table)?;
@@ -85,7 +85,7 @@ fn foreign(survey: &Survey<'_>, key: &ForeignKey) -> Option<Finding> {
         let why = format!("{what}: ids above {theirs} cannot be referenced");
         return Some(Finding::error(Code::ForeignKeyType, place, why, remedy));
     }
-    // Of two BIGINTs both hold more ids than anybody uses.
+    // Two BIGINTs both hold more ids than anybody uses.
     (is_other_sign && ours < BIGINT_MAX).then(|| {
         Finding::warning(Code::ForeignKeyType, place, format!("{what}: the types differ in sign"), remedy)
     })

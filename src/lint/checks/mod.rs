@@ -1,4 +1,4 @@
-//! What is looked at, one subject a file. Each adds what it finds.
+//! The checks, one subject a file. Each adds its findings.
 
 pub(super) mod accounts;
 pub(super) mod bodies;

@@ -1,4 +1,4 @@
-//! Whether each rule's table is there, under this name, and is a table; and whose it is where two claim it.
+//! Checks that each rule's table is there, under this name, and is a table, and that no two rules claim it.
 
 use std::collections::BTreeMap;
 
@@ -69,7 +69,7 @@ fn of_rule(survey: &Survey<'_>, rule: &Rule) -> Option<Finding> {
     }
 }
 
-/// Whether no table is this pattern's, nor claimed by it.
+/// True if no table has this pattern as its rule, nor as one of two rules that claim it.
 fn unmatched(survey: &Survey<'_>, rule: &Rule) -> bool {
     let case = survey.facts.case;
     let is_same = |found: &Rule| (&found.origin, found.written()) == (&rule.origin, rule.written());

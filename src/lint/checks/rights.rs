@@ -1,4 +1,4 @@
-//! What could not be looked at, for want of rights: said, not passed over.
+//! Findings about everything that could not be checked because a right is missing.
 
 use std::collections::BTreeSet;
 
@@ -32,8 +32,8 @@ pub(in crate::lint) fn judge(survey: &Survey<'_>, found: &mut Vec<Finding>) {
     }
 }
 
-/// What is missing to see every routine's text. Sources: MySQL manual, "The INFORMATION_SCHEMA ROUTINES Table"; MariaDB
-/// knowledge base, "Information Schema ROUTINES Table" and "SHOW CREATE ROUTINE".
+/// The grant that is missing to see every routine's text. Sources: MySQL manual, "The INFORMATION_SCHEMA ROUTINES Table";
+/// MariaDB knowledge base, "Information Schema ROUTINES Table" and "SHOW CREATE ROUTINE".
 fn routines(facts: &Facts, grants: &Grants) -> Option<&'static str> {
     let server = dialect_server(facts.server.variable("version"));
     match server.kind {

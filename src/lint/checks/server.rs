@@ -72,7 +72,7 @@ pub fn lock_held(table: Where, holder: Option<(u64, Option<&str>)>) -> Option<Fi
     Some(Finding::error(Code::LockHeld, table, why, remedy))
 }
 
-/// As a start compares them.
+/// Compares the clocks as a proxy does when it starts.
 fn clock(survey: &Survey<'_>) -> Option<Finding> {
     let (ours, theirs) = survey.facts.clocks?;
     let is_timestamp = |kind: &GeneratorKind| matches!(kind, GeneratorKind::Timestamp(_));

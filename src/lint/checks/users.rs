@@ -10,12 +10,12 @@ use crate::store::StoreError;
 use crate::toml_file::nearest;
 use crate::users::{Right, Scope, User};
 
-/// Who may come in, besides the users of the store, and where.
+/// The users who can log in, besides the users of the store, and the doors.
 #[derive(Debug, Clone, Default)]
 pub struct Access {
-    /// Of rowstamp.toml.
+    /// The users of rowstamp.toml.
     pub users: Arc<[Arc<User>]>,
-    /// The addresses of those that are on.
+    /// The addresses of the doors that are on.
     pub doors: Vec<String>,
 }
 

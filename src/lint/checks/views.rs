@@ -13,7 +13,7 @@ use crate::table_name::TableName;
 const STEPS_MAX: usize = 32;
 
 pub(in crate::lint) fn judge(survey: &Survey<'_>, found: &mut Vec<Finding>) {
-    // What is not updatable the server refuses by itself.
+    // The server itself refuses an INSERT through a view that is not updatable.
     for view in survey.facts.views.iter().filter(|view| view.is_updatable) {
         let name = format!("{}.{}", view.schema, view.name);
         if view.definition.is_empty() {

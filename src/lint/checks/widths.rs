@@ -1,4 +1,4 @@
-//! Whether the generator's ids fit the column: today, and until they run out.
+//! Checks that the generator's ids fit the column: today, and until they run out.
 
 use crate::ids::layout::{Layout, Moment};
 use crate::ids::sequence::SequenceSpec;
@@ -112,7 +112,7 @@ fn of_sequence(
         return Some(too_narrow(live, column, max, &why));
     }
     let left = (last.saturating_sub(next) / sequence.step).saturating_add(u64::from(next <= last));
-    // Of a max that the rule sets the remedy is the rule's.
+    // If the rules set a lower max, the remedy is in the rules.
     let (end, remedy) = if sequence.max.is_some_and(|rule| rule < max) {
         (format!("max = {last}"), format!("raise generators.{}.max", name.name))
     } else {
@@ -171,7 +171,7 @@ fn javascript(survey: &Survey<'_>, spec: &GeneratorSpec) -> Option<Finding> {
     let mut mine = survey.columns().filter(|(live, _)| live.spec.name == spec.name).peekable();
     mine.peek()?;
     let holds = mine.filter_map(|(live, column)| Some((live, capacity(column)?)));
-    // What a narrower column cannot hold is never issued.
+    // Ids that a narrower column cannot hold are never issued.
     let (live, _) = holds.filter(|(_, max)| *max > DOUBLE_MAX).min_by_key(|(live, _)| &live.table.name)?;
     let place = Where::object(&spec.name).at(&spec.origin);
     let remedy = "send ids to browsers and JSON as strings, or choose layout = \"js-safe\"";

@@ -84,7 +84,7 @@ fn roles_count_and_are_no_accounts() {
     let by_another = case().facts(granted(APP, "'more'@''")).facts(granted("'more'@''", role));
     by_another.check(Code::AccountDenied, None);
     add(case(), "'PUBLIC'@''", &["INSERT(id)"]).check(Code::AccountDenied, None);
-    // Who has it all by a role is an account all the same.
+    // An account that has all its rights by a role is an account too.
     let by_role = add(Case::new(), "'r'@'%'", &["INSERT(a)"]).facts(granted(APP, "'r'@'%'"));
     by_role.says(Code::AccountDenied, Warning, "TO 'app'@'%'");
 }

@@ -116,7 +116,7 @@ fn javascript() {
     Case::new().check(Code::JsUnsafe, None);
     Case::new().layout("snowflake").check(Code::JsUnsafe, Some(Warning));
     Case::new().layout("js-safe").check(Code::JsUnsafe, None);
-    // What does not fit the column is never stored.
+    // An id that does not fit the column is never stored.
     Case::new().layout("snowflake").typed("int(11)").check(Code::JsUnsafe, None);
     let young = "kind = 'timestamp'\nlayout = { epoch = '2025-12-31T00:00:00Z', tick = '1ms', fields = [\
                  { field = 'timestamp', bits = 41 }, { field = 'node', bits = 10 }, { field = 'sequence', bits = 12 }] }";

@@ -101,7 +101,7 @@ fn views() {
     layers.check(Code::ViewRefused, None);
     let read_only = Case::new().view("v", joins, &["id"]).facts(|facts| facts.views[0].is_updatable = false);
     read_only.check(Code::ViewRefused, None);
-    // Of a view, by the names that it gives the columns.
+    // A view of a view uses the names that the inner view gives the columns.
     let renamed = || Case::new().view("v", whole, &["k", "x"]);
     let over = |column: &str| format!("select `shop`.`v`.`{column}` AS `c` from `shop`.`v`");
     renamed().view("w", &over("k"), &["c"]).check(Code::ViewRefused, None);

@@ -8,12 +8,12 @@ use crate::rules::RuleSet;
 use crate::store::{Key, Revision, Versioned};
 use crate::users::{Role, User};
 
-/// Of users in the store, each with its record, beside one of rowstamp.toml with this role.
+/// Users in the store, each with its record, beside one user of rowstamp.toml with this role.
 struct Users {
     of_store: Vec<(&'static str, &'static str)>,
     of_file: Role,
     doors: Vec<String>,
-    /// Of the rules: the table of the only generator.
+    /// The mode of the rule whose table has the only generator.
     mode: &'static str,
 }
 

@@ -4,7 +4,7 @@ use super::{Sql, Step, Subject};
 use crate::migrate::interleave::Flavour;
 use crate::sql::name::quoted;
 
-/// INSERTs queue behind an ALTER that waits for a long transaction: rather it gives up, and is tried again.
+/// INSERTs wait for an ALTER that waits for a long transaction. So the ALTER gives up soon, and is tried again.
 pub(super) const LOCK_TIMEOUT: &str = "SET SESSION lock_wait_timeout = 5";
 
 /// Errors instead of cut values, backslashes in comments as SHOW CREATE TABLE writes them, and a row whose id is 0 keeps it.
@@ -16,7 +16,7 @@ pub(super) const COPY: &str = "ALGORITHM=COPY, LOCK=SHARED";
 /// MySQL refuses to change AUTO_INCREMENT of a column that foreign keys refer to (1833), also where its type stays as it is.
 const NO_KEY_CHECKS: &str = "SET SESSION foreign_key_checks = OFF";
 
-/// What an ALTER changes.
+/// The change that an ALTER makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Change {
     TakeCounter,

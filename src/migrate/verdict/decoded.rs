@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use super::{Lines, Outcome, have_ids};
 use crate::ids::layout::Layout;
 
-/// What a timestamp generator's nodes have committed: no id of a tick at or above it was issued.
+/// The tick that each node of a timestamp generator has committed: the node issued no id of a tick at or above it.
 pub type Ticks = BTreeMap<u64, u64>;
 
-/// What the ids of a table say.
+/// The facts that the ids of a table show.
 #[derive(Debug, Clone)]
 pub struct Decoded {
     layout: Layout,
     rows: u64,
-    /// Of them, those that were compared with what the nodes have reserved.
+    /// Rows whose ids were compared with the ticks that the nodes have reserved.
     compared: u64,
     /// The first id each that is none of the layout's, of a node that never reserved, of a tick that was not reserved.
     foreign: First,

@@ -24,7 +24,7 @@ fn framed(plain: &[u8], packing: Packing) -> Vec<u8> {
     out
 }
 
-/// What frames hold, read through an input and an output of these sizes.
+/// The content of these frames, read through an input and an output of these sizes.
 fn unframed(
     frames: &[u8],
     algorithm: Algorithm,
@@ -42,7 +42,7 @@ fn unframed(
     Ok(plain)
 }
 
-/// Of one frame with this body, which it says unpacks to `plain_bytes`.
+/// A frame with this body, whose header says that it unpacks to `plain_bytes`.
 fn saying(body: &[u8], plain_bytes: usize) -> Vec<u8> {
     let [a, b, c, ..] = body.len().to_le_bytes();
     let [x, y, z, ..] = plain_bytes.to_le_bytes();
@@ -79,7 +79,7 @@ fn the_longest_frame() {
     }
 }
 
-/// As MySQL 9.7 and MariaDB 10.11 take them, or do not.
+/// The proxy takes and refuses these frames as MySQL 9.7 and MariaDB 10.11 do.
 #[test]
 fn frames_that_lie() {
     use Algorithm::{Zlib, Zstd};
@@ -149,7 +149,7 @@ fn agreed(reads: Algorithm, writes: Packing) -> Option<Agreed> {
     Some(Agreed { reads, writes })
 }
 
-/// As MySQL 9.7 does under each protocol_compression_algorithms.
+/// The proxy answers a client as MySQL 9.7 does under each protocol_compression_algorithms.
 #[test]
 fn what_a_client_gets() {
     use Algorithm::{Zlib, Zstd};
@@ -221,7 +221,7 @@ fn the_level_of_a_clients_zstd() {
         let relayed = response.patched(response.capabilities, b"").unwrap();
         assert!(relayed.ends_with(&[fields, level].concat()), "what came stays");
     }
-    // Where the server would take it for something else there is none.
+    // A response has no room for a level if the server would read it as something else.
     for (rest, has_room) in [(&b"x\0\0"[..], true), (b"x\0", false), (b"x", false)] {
         let response = asking(C::PLUGIN_AUTH | C::CONNECT_ATTRS, rest);
         assert_eq!(response.has_room_for_level(), has_room, "{}", rest.escape_ascii());
@@ -267,7 +267,7 @@ fn answers_begin_behind_the_last_frame_of_a_command() {
     assert_eq!(answers(&[(long.clone(), true), (query.clone(), true)], 1 << 20), [17, 1]);
     // 4 bytes of it are in a second frame.
     assert_eq!(answers(&[(long[..PAYLOAD_BYTES_MAX + 4].to_vec(), true)], PAYLOAD_BYTES_MAX), [2]);
-    // Of a multiple of 16 MiB - 1, an empty packet is the end.
+    // A payload of a multiple of 16 MiB - 1 ends with an empty packet.
     let edge = p(0, &[&[3][..], &vec![b'x'; PAYLOAD_BYTES_MAX - 1]].concat());
     assert_eq!(answers(&[(edge, true), (query, true)], PAYLOAD_BYTES_MAX), [2, 1]);
     assert_eq!(Turns::default().answer(), 1);

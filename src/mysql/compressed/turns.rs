@@ -1,5 +1,5 @@
-//! Where commands begin in what a client sends. Frame numbers count within a command and its answer, so a writer of frames
-//! must know; packet numbers do not tell, for they wrap.
+//! Finds where commands begin in the bytes that a client sends. Frame numbers count within a command and its answer,
+//! so a writer of frames must know; packet numbers do not tell, for they wrap.
 
 use std::collections::VecDeque;
 
@@ -14,11 +14,11 @@ const ROOM_KEPT: usize = 64;
 pub struct Turns {
     header: [u8; HEADER_BYTES],
     header_bytes: usize,
-    /// Of the present packet's payload.
+    /// The number of bytes that are left of the present packet's payload.
     left: usize,
     /// The next packet goes on with the same payload.
     continues: bool,
-    /// What comes is the content of a file, up to an empty packet.
+    /// The client sends the content of a file, up to an empty packet.
     in_file: bool,
     place: Place,
     /// For each command that is answered: the number of the frame after its last one.
@@ -36,7 +36,7 @@ enum Place {
     Other,
 }
 
-/// What a payload is that begins.
+/// The kind of a payload that begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Begins {
     Command,
@@ -50,12 +50,12 @@ impl Turns {
         self.in_file = true;
     }
 
-    /// Whether more of a file is to come.
+    /// True if more of a file is to come.
     pub fn is_in_file(&self) -> bool {
         self.in_file
     }
 
-    /// What begins with `bytes`; `None`: they go on with a payload, or with a file.
+    /// The kind of the payload that begins with `bytes`. `None`: the bytes continue a payload, or belong to a file.
     pub fn begins(&self, bytes: &[u8]) -> Option<Begins> {
         if self.in_file || !self.is_between_payloads() {
             return None;

@@ -13,12 +13,12 @@ use crate::proxy::connect::packet_io::PacketStream;
 use crate::proxy::connect::seats::Seat;
 use crate::proxy::connect::stream::Stream;
 
-/// What the next exchange begins with.
+/// The data that the next exchange begins with.
 pub(in crate::proxy) struct Identity {
     /// The last nonce that the server gave.
     pub(in crate::proxy) nonce: Vec<u8>,
     pub(in crate::proxy) sides: Sides,
-    /// Of the backend.
+    /// The backend's address.
     pub(in crate::proxy) address: Address,
 }
 

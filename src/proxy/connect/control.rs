@@ -25,11 +25,11 @@ use crate::proxy::settings::{
     BackendTlsMode, ListenProxy, ListenTlsMode, Offer, ProxyProtocol, SendProxy, ServerCompression, Settings,
 };
 
-/// What both servers have at most in a result.
+/// The most columns that a result has on MySQL and MariaDB.
 const COLUMNS_MAX: u64 = 4096;
-/// Of one answer: far above what any question of ours has (the texts of all views of a server).
+/// The most bytes of one answer: far above what any question of ours has (the texts of all views of a server).
 const ANSWER_BYTES_MAX: usize = 256 << 20;
-/// How long a failure to accept is waited out.
+/// The pause after a failure to accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Why a connection of ours ends before the library closes it.
@@ -162,7 +162,7 @@ async fn answer(
     }
 }
 
-/// What the library must not meet.
+/// Refuses packets that the library must not meet.
 fn check(control: Control, payload: &[u8]) -> Result<(), Broken> {
     match control {
         Control::Infile => Err(Broken::Server("it requests a local file".to_owned())),

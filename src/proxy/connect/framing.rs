@@ -61,7 +61,7 @@ impl Framing {
         (client, server.compressed(Peer::Server, self.server, Vec::new()), packets)
     }
 
-    /// What goes to the server: its side's compression in place of the client's.
+    /// The capabilities for the server: its side's compression in place of the client's.
     pub(in crate::proxy) fn for_server(self, capabilities: Capabilities) -> Capabilities {
         capabilities.with(BOTH, false) | written_by(self.server)
     }

@@ -35,7 +35,7 @@ use crate::proxy::settings::{SendProxy, Settings};
 use crate::schema::Primary;
 use crate::sessions::Who;
 
-/// What every login of this proxy needs.
+/// The parts that every login of this proxy needs.
 #[derive(Clone)]
 pub struct LoginContext {
     pub settings: Arc<Settings>,
@@ -46,7 +46,7 @@ pub struct LoginContext {
     pub socket_users: SocketUsers,
     /// Which address is tried first.
     pub primary: Primary,
-    /// Whether those who log in are this process itself, and nobody else.
+    /// True if those who log in are this process itself, and nobody else.
     pub serves_itself: bool,
 }
 
@@ -73,7 +73,7 @@ pub struct LoggedIn {
     pub server: Stream,
     /// Bytes of the client's next command that were read already; the rest is in the stream.
     pub client_buffered: Vec<u8>,
-    /// As negotiated with the server, `SESSION_TRACK` included where it has it.
+    /// The capabilities as negotiated with the server, `SESSION_TRACK` included where it has it.
     pub capabilities: Capabilities,
     /// `false`: OK packets go to the client without session state.
     pub client_wants_session_track: bool,
@@ -108,7 +108,7 @@ impl LoggedIn {
         }
     }
 
-    /// How the server's responses are built, as was negotiated.
+    /// The forms of the server's responses, as they were negotiated.
     pub(in crate::proxy) fn forms(&self) -> Forms {
         let has = |bit| self.capabilities.contains(bit);
         let metadata_flag = has(Capabilities::OPTIONAL_RESULTSET_METADATA);
@@ -268,7 +268,7 @@ pub(in crate::proxy) fn check_user(
     Ok(())
 }
 
-/// Whether this connection to the server gets TLS. A Unix socket needs none unless it is asked for.
+/// The connector, if this connection to the server gets TLS. A Unix socket needs none unless TLS is asked for.
 fn wanted_tls<'a>(
     tls: &'a ServerSide,
     address: &Address,

@@ -11,10 +11,10 @@ use crate::mysql::error::parse_err;
 use crate::mysql::packet::{HEADER_BYTES, Header, put_packets};
 use crate::proxy::connect::stream::Stream;
 
-/// Of a packet before the login is done.
+/// The most bytes of a payload before the login is done.
 pub(in crate::proxy) const PAYLOAD_BYTES_MAX: usize = 16 * 1024;
 
-/// How long a client that is turned away may take to read why.
+/// The time that a client that is turned away gets to read why.
 const GOODBYE: Duration = Duration::from_millis(500);
 
 #[derive(Debug, thiserror::Error)]
@@ -69,7 +69,7 @@ impl PacketStream {
         if header.payload_bytes > PAYLOAD_BYTES_MAX {
             return Err(ReadError::TooBig(header.payload_bytes));
         }
-        // At once, so that no shorter copy of a password is left behind by growing.
+        // The room is reserved at once, so that no shorter copy of a password stays in memory when the buffer grows.
         let payload = &mut *self.payload;
         payload.reserve_exact(header.payload_bytes - payload.len());
         while payload.len() < header.payload_bytes {
@@ -98,7 +98,7 @@ impl PacketStream {
         stream.flush().await
     }
 
-    /// Whether a packet was sent or received.
+    /// True if a packet was sent or received.
     pub(in crate::proxy) fn has_sent(&self) -> bool {
         self.packet_nr != 0
     }

@@ -14,12 +14,12 @@ use tokio::time::timeout;
 use crate::proxy::connect::stream::{Socket, Stream};
 use crate::proxy::settings::{ListenProxy, ProxyProtocol, SendProxy};
 
-/// Where "optional", a load balancer has so long to begin: clients of this protocol wait for the
+/// With "optional", a load balancer has so long to begin: clients of this protocol wait for the
 /// server's greeting.
 const OPTIONAL_WAIT: Duration = Duration::from_millis(100);
 /// The addresses, and some room for what else a header of version 2 may tell.
 const HEADER_BYTES_MAX: usize = 4096;
-/// Of version 1, its line's end included.
+/// The most bytes of a header of version 1, its line end included.
 const V1_BYTES_MAX: usize = 107;
 /// Up to where a header of version 2 tells how much follows.
 const V2_BYTES_MIN: usize = 16;
@@ -59,8 +59,8 @@ impl ProxyProtocolError {
     }
 }
 
-/// Who is at the other end of a connection that was accepted. `None`: a Unix socket's client, who
-/// has no address.
+/// The two addresses of a connection that was accepted. `None`: it came over a Unix socket, which has
+/// none.
 pub async fn ends_of(client: &mut Stream, listen: &ListenProxy) -> Result<Option<Ends>, ProxyProtocolError> {
     let Stream::Plain(Socket::Tcp(socket)) = client else { return Ok(None) };
     let own = Ends { client: canonical(socket.peer_addr()?), proxy: canonical(socket.local_addr()?) };
@@ -123,7 +123,7 @@ enum Belongs {
     },
 }
 
-/// How much of what is ahead belongs to the header whose beginning was read.
+/// The part of the bytes ahead that belongs to the header whose beginning was read.
 fn belonging(header: &[u8], ahead: &[u8]) -> Belongs {
     let all = [header, ahead].concat();
     let begins = |prefix: &[u8]| all.iter().zip(prefix).all(|(byte, expected)| byte == expected);

@@ -1,4 +1,4 @@
-//! How many connections there may be: in all, of one address, of one user. A seat is given back
+//! The limits on the number of connections: in all, of one address, of one user. A seat is given back
 //! when it is dropped.
 
 use std::collections::HashMap;
@@ -84,7 +84,7 @@ impl<K: Eq + Hash + Clone> Counts<K> {
 }
 
 impl Seat<Vec<u8>> {
-    /// Whether it is this user's.
+    /// True if the seat is this user's.
     pub fn is_of(&self, user: &[u8]) -> bool {
         self.key == user
     }

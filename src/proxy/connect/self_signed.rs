@@ -15,7 +15,7 @@ const VALID_FOR: Duration = Duration::from_hours(3653 * 24);
 /// Clients whose clock is behind ours should not be turned away.
 const VALID_BEFORE: Duration = Duration::from_hours(24);
 
-/// Where certificate and key are, once they are made.
+/// The path of the file with certificate and key, once they are made.
 pub(in crate::proxy) fn path(state_path: &Path) -> PathBuf {
     state_path.join(FILE)
 }

@@ -13,7 +13,7 @@ use crate::address::Address;
 use crate::proxy::connect::backend::os_user;
 use crate::schema::Schema;
 
-/// How often the server is asked which accounts there are.
+/// The time between two questions to the server which accounts there are.
 const INTERVAL: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Clone, Default)]
@@ -30,7 +30,7 @@ impl SocketUsers {
         self.0.load().contains(user)
     }
 
-    /// Where the backend is reached over a Unix socket, the server is asked now, and again as long
+    /// If the backend is reached over a Unix socket, the server is asked now, and again as long
     /// as the process lives.
     pub async fn watch(backend: &[Address], schema: Option<Schema>) -> Self {
         let own = os_user().filter(|_| backend.iter().any(Address::is_unix));
@@ -83,7 +83,7 @@ impl SocketUsers {
     }
 }
 
-/// What was told of.
+/// The findings that are in the log already.
 #[derive(Default)]
 struct Seen {
     users: Vec<String>,

@@ -54,10 +54,10 @@ pub enum Stream {
     Buffers(buffers::Wire),
 }
 
-/// What a session's bytes are moved between. A side that counts frames learns what the bytes do not
-/// show.
+/// A connection that a session's bytes are moved from and to. A side that counts frames learns here what
+/// the bytes do not show.
 pub trait Connection: AsyncRead + AsyncWrite + Unpin {
-    /// What is written from here on answers the client's next command.
+    /// The bytes written from here on answer the client's next command.
     fn begin_answer(&mut self) {}
 
     /// The server has asked the client for a file, which comes next.
@@ -140,7 +140,7 @@ impl Stream {
         }
     }
 
-    /// Whether nobody can listen in: TLS or a Unix socket.
+    /// True if nobody can listen in: TLS or a Unix socket.
     pub fn is_secure(&self) -> bool {
         self.transport() != Transport::Tcp
     }

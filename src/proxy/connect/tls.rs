@@ -49,14 +49,14 @@ pub enum ClientSide {
 pub enum ServerSide {
     Disabled,
     Preferred(TlsConnector),
-    /// Where the session's client uses it.
+    /// TLS where the session's client uses it.
     AsClient(TlsConnector),
     /// Required, and as far as the mode says, verified.
     Required(TlsConnector),
 }
 
 impl ServerSide {
-    /// Whether a client may be offered TLS in front of a server that greets so.
+    /// True if a client may be offered TLS in front of a server that greets so.
     pub fn lets_offer(&self, greeting: &Greeting) -> bool {
         !matches!(self, ServerSide::AsClient(_)) || greeting.capabilities.contains(Capabilities::SSL)
     }
@@ -103,7 +103,7 @@ pub async fn accept(acceptor: &TlsAcceptor, socket: Socket) -> io::Result<Stream
 pub async fn connect(connector: &TlsConnector, socket: Socket, address: &Address) -> io::Result<Stream> {
     let name = match address {
         Address::Tcp { host, .. } => ServerName::try_from(host.clone()).map_err(io::Error::other)?,
-        // What the other end of a Unix socket is called, to MySQL's own clients too.
+        // MySQL's own clients, too, call the other end of a Unix socket so.
         Address::Unix(_) => ServerName::try_from("localhost").map_err(io::Error::other)?,
     };
     Ok(Stream::ServerTls(Box::new(connector.connect(name, socket).await?)))
@@ -188,7 +188,7 @@ fn client_config(
     config.map_err(|error| TlsError::of_identity(keys, identity, error))
 }
 
-/// What is wrong with the files of the settings. Nothing is made, and a file that cannot be read is the caller's to tell.
+/// The faults in the files of the settings. Nothing is made, and a file that cannot be read is the caller's to tell.
 pub fn faults(settings: &Settings) -> Vec<TlsError> {
     let mut found = faults_of_door(&settings.listen_tls);
     found.extend(server_side(&settings.backend.tls).err());
@@ -196,7 +196,7 @@ pub fn faults(settings: &Settings) -> Vec<TlsError> {
     found
 }
 
-/// The same, of the files of one door.
+/// The faults in the files of one door, by the rules of [`faults`].
 pub fn faults_of_door(tls: &ListenTls) -> Vec<TlsError> {
     let mut found = Vec::new();
     if tls.mode != ListenTlsMode::Disabled {
@@ -208,7 +208,7 @@ pub fn faults_of_door(tls: &ListenTls) -> Vec<TlsError> {
     found
 }
 
-/// What is wrong with the certificate that was made on first start, where it is in use and there.
+/// The fault in the certificate that was made on first start, where it is in use and there.
 pub fn self_made_fault(listen: &ListenTls, state_path: &Path) -> Option<TlsError> {
     let path = self_signed::path(state_path);
     if listen.mode == ListenTlsMode::Disabled || listen.identity.is_some() || !path.exists() {
@@ -217,7 +217,7 @@ pub fn self_made_fault(listen: &ListenTls, state_path: &Path) -> Option<TlsError
     acceptor_of(listen.door, &TlsIdentity { cert: path.clone(), key: path }, None).err()
 }
 
-/// The same of the files with which another library speaks TLS. `keys`: of the CA, the certificate and its key.
+/// The faults in the files with which another library speaks TLS. `keys`: of the CA, the certificate and its key.
 pub fn client_faults(keys: [&'static str; 3], ca: &Path, identity: Option<&TlsIdentity>) -> Vec<TlsError> {
     let [ca_key, cert_key, key_key] = keys;
     let ca_fault = roots(ca_key, ca).err();
@@ -259,7 +259,7 @@ fn roots(key: &'static str, path: &Path) -> Result<RootCertStore, TlsError> {
     Ok(roots)
 }
 
-/// How far the server's certificate is verified, as MySQL's ssl modes go.
+/// The verification of the server's certificate, as far as MySQL's ssl modes go.
 #[derive(Debug)]
 struct Verifier {
     /// `None`: not at all, not even whether the certificate can be parsed: servers still have X.509

@@ -75,7 +75,7 @@ fn wanted_by(known: &mut Known, tables: &Arc<Tables>, param: &DrawParam) -> Resu
     Ok(Wanted { target: Some(target), what })
 }
 
-/// How many sets of parameters there are.
+/// The number of sets of parameters.
 fn sets(params: &Params<'_>, client_params: u16) -> Result<usize, Refusal> {
     let Params::Bulk(bulk) = params else { return Ok(1) };
     let mut cells = bulk.cells();

@@ -27,7 +27,7 @@ use crate::table_name::TableName;
 use crate::tables::{DrawnFrom, Tables};
 use crate::users::{Charge, Right, Unsure, User};
 
-/// What becomes of a packet's calls.
+/// The result of drawing ids for a packet's calls.
 pub(crate) enum Drawing {
     /// It draws nothing.
     Nothing,
@@ -54,7 +54,7 @@ pub(crate) fn draw(known: &mut Known, by: Basis<'_>, text: &[u8]) -> Result<Draw
     let dialect = known.session.state().ok_or_else(state_unknown)?.dialect;
     let several = known.session.multi_statements && by.command == Command::Query;
     let found = Lexer::new(text, dialect).map(|lexer| draws::find(lexer, several));
-    // What cannot be read is the server's to judge.
+    // The server judges a text that cannot be read.
     let Some(Ok((draws, later))) = found else { return Ok(Drawing::Nothing) };
     if let Some(at) = later {
         return Ok(Drawing::Cut(at as usize));
@@ -86,7 +86,7 @@ pub(crate) fn draw(known: &mut Known, by: Basis<'_>, text: &[u8]) -> Result<Draw
     Ok(Drawing::Drawn { text: written, taken, digest, prepares })
 }
 
-/// What a call draws from, if it does, and what it says can be served.
+/// The generator that a call draws from. `None`: the call is the server's own. A call that cannot be served is refused.
 fn meant_by(
     known: &mut Known,
     tables: &Arc<Tables>,
@@ -135,7 +135,7 @@ fn meant_by(
     }
 }
 
-/// What each of them gets, in the order of evaluation, and what is taken of each generator.
+/// The value that each call gets, in the order of evaluation, and the ids that are taken of each generator.
 pub(crate) fn values(
     known: &mut Known,
     by: Basis<'_>,
@@ -207,7 +207,7 @@ fn drawer(known: &mut Known, by: Basis<'_>) -> Result<Option<Arc<User>>, Unsent>
     })
 }
 
-/// Whether the user may draw `n` ids now.
+/// The charge for `n` ids, if the user may draw them now. `None`: no user of ours draws.
 fn charged<'a>(
     shared: &'a Shared,
     user: Option<&'a User>,
@@ -269,7 +269,7 @@ fn block<'a>(
     .into())
 }
 
-/// What one call gets.
+/// The value that one call gets.
 pub(crate) struct Wanted {
     /// `None`: it is the server's own.
     pub(crate) target: Option<Arc<Target>>,
@@ -331,7 +331,7 @@ fn no_room() -> Refusal {
     )
 }
 
-/// Whether the ids of each call are at even distances.
+/// True if the ids of each call are at even distances.
 fn are_runs(block: &IdBlock, runs: &[u64], target: &Target) -> bool {
     let mut from = 0;
     runs.iter().filter(|n| **n > 0).all(|n| {

@@ -30,7 +30,7 @@ use crate::rewrite::{bulk, execution};
 use crate::table_name::TableName;
 use crate::tables::Tables;
 
-/// What an execution takes, and what it brings itself.
+/// The ids that an execution takes, and those that it brings itself.
 struct Taking<'a> {
     ids: u32,
     /// Sets of parameters.
@@ -70,7 +70,7 @@ fn filled(known: &mut Known, by: Basis<'_>, payload: &[u8]) -> Result<Verdict, U
     let kept = kept_now(known, by, id)?;
     if kept.is_staged() {
         return match (known.session.set_id, &kept.prepared) {
-            // As MariaDB answers, which takes rows of values only.
+            // MariaDB answers so: it takes rows of values only.
             _ if is_bulk && kept.is_of_query() => Err(Refusal::UnsupportedPrepared.into()),
             (SetId::MayBeSet, Some(prepared)) => {
                 Err(Need::SetId { taken_for: Some(prepared.insert.target.clone()) }.into())
@@ -98,7 +98,7 @@ fn filled(known: &mut Known, by: Basis<'_>, payload: &[u8]) -> Result<Verdict, U
         }
         return with_ids(known, by, prepared, params);
     }
-    // What is wrong is the server's to say.
+    // The server says what is wrong with the parameters.
     let Ok(params) = params else { return Ok(as_it_came()) };
     rehearse_execution(known, by.tables, &kept, &params);
     // The types that the client left out went to the statement before it.
@@ -106,7 +106,7 @@ fn filled(known: &mut Known, by: Basis<'_>, payload: &[u8]) -> Result<Verdict, U
     Ok(if is_another { Verdict::SendExecution(params.build(), Note::Nothing) } else { as_it_came() })
 }
 
-/// What is executed, under these rules and the present columns of its table.
+/// The statement that is executed, under these rules and the present columns of its table.
 fn kept_now(known: &mut Known, by: Basis<'_>, id: u32) -> Result<Arc<Kept>, Unsent> {
     let statement = known.statements.get(id).ok_or(Refusal::UnknownStatement(id))?;
     let (server_id, before) = (statement.server_id, statement.kept.clone());

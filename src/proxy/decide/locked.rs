@@ -11,7 +11,7 @@ use memchr::memchr;
 use crate::mysql::command::Command;
 use crate::sql::look;
 
-/// Whether the server may run an INSERT of this text.
+/// True if the server may run an INSERT of this text.
 pub(crate) fn may_insert(command: Command, text: &[u8], multi_statements: bool) -> bool {
     let may_run = command == Command::StmtPrepare || multi_statements && memchr(b';', text).is_some();
     may_run && look::may_insert(text)

@@ -6,8 +6,8 @@ use crate::proxy::known::Known;
 use crate::proxy::known::need::{Need, Unsent};
 use crate::proxy::known::temporary::Masked;
 
-/// Whether an execution passes: its statement was prepared for a temporary table, which still
-/// masks the ruled one.
+/// True if an execution passes because its statement was prepared for a temporary table, which still masks the table
+/// with the rule.
 pub(crate) fn is_masked(known: &Known, by: Basis<'_>) -> Result<bool, Unsent> {
     let Some(id) = by.statement else { return Ok(false) };
     let session = &known.session;
@@ -15,7 +15,7 @@ pub(crate) fn is_masked(known: &Known, by: Basis<'_>) -> Result<bool, Unsent> {
         Some(statement) => {
             let (kept, name) = (&statement.kept, &statement.kept.source.table);
             let masked = session.temporary.masked(&name.schema, &name.table);
-            // Where a rule has come for it, it is planned again, by what masks the name then.
+            // If the table has got a rule since, the statement is planned again, by what masks the name then.
             let has_new_rule = || !kept.is_current(&by.tables.lookup(&name.schema, &name.table));
             let must_ask = kept.prepared.is_some() || masked == Masked::Unsure && has_new_rule();
             if masked == Masked::No || !must_ask {

@@ -27,7 +27,7 @@ use crate::mysql::command::Command;
 use crate::proxy::shared::Shared;
 use crate::tables::Tables;
 
-/// What a command is decided by, beside what the session knows.
+/// The facts that a command is decided by, besides what the session knows.
 #[derive(Clone, Copy)]
 pub(super) struct Basis<'a> {
     pub(super) tables: &'a Arc<Tables>,

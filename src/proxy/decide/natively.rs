@@ -24,11 +24,11 @@ use crate::sql::name::each_name;
 use crate::table_name::TableName;
 use crate::tables::Tables;
 
-/// What runs statements that the text does not show.
+/// Words of statements that run others, which the text does not show.
 const RUNS_OTHERS: [&[u8]; 3] = [b"call", b"prepare", b"execute"];
 
-/// What was judged of a text. If it is refused, `rewrite.on_doubt` is "forward" and its tables keep their AUTO_INCREMENT, it goes on as
-/// it came.
+/// The verdict on a text, after `rewrite.on_doubt`. If the text is refused, the setting is "forward" and its tables
+/// keep their AUTO_INCREMENT, the text goes to the server as it came.
 pub(crate) fn doubted(
     known: &mut Known,
     by: Basis<'_>,

@@ -83,7 +83,7 @@ impl<'a> Params<'a> {
     }
 }
 
-/// What values at the id's place mean to this execution.
+/// The meaning of values at the id's place, for this execution.
 pub(crate) fn meaning(known: &Known, prepared: &PreparedInsert) -> Result<Meaning, Refusal> {
     let insert = &prepared.insert;
     let state = known.session.state().ok_or_else(state_unknown)?;

@@ -11,7 +11,7 @@ use crate::sql::digest::digest;
 /// Shown of a statement whose text is not known any more.
 const UNKNOWN: &str = "unknown";
 
-/// What a line says after the statement and the reason.
+/// The message of a log line. The statement and the reason are fields of the line.
 const REFUSED: &str =
     concat!("a statement was refused; what to write instead: ", crate::book::page!("refused"));
 const NO_ID: &str = concat!(
@@ -21,7 +21,7 @@ const NO_ID: &str = concat!(
 const FORWARDED: &str =
     "a statement that cannot be rewritten went to the server as it came (rewrite.on_doubt = \"forward\")";
 
-/// What is refused.
+/// A command that is refused: its text, or the statement that it executes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Traced<'a> {
     Text(&'a [u8]),

@@ -22,7 +22,7 @@ use crate::table_name::TableName;
 use crate::tables::Tables;
 use crate::tables::shadow::counts::Outcome;
 
-/// What SQL's PREPARE would have sent, and what the server answered the session.
+/// The statements that SQL's PREPARE would have sent, and the server's answers to the session.
 struct RehearsedSession<'a> {
     prepared: &'a SqlPrepared,
     session: &'a SqlPrepared,
@@ -43,7 +43,7 @@ struct Rehearsed {
     planned: Planned,
     /// Tables in shadow mode that it looked at, in this order.
     tables: Vec<LookedAt>,
-    /// Whether a temporary table masks one of them would be asked first.
+    /// True if the server would first be asked whether a temporary table masks one of them.
     asks: bool,
     /// The last table with a rule that it looked at is on: what stopped the plan there is not shadow mode's to count.
     ends_at_active: bool,
@@ -51,13 +51,12 @@ struct Rehearsed {
 
 /// A table in shadow mode.
 struct LookedAt {
-    /// As the statement has it: maybe a view's.
+    /// The table's name in the statement: maybe a view's.
     named: TableName,
     table: TableName,
 }
 
-/// Counts what would become of a statement that goes on. Returns what it would leave behind for
-/// later ones.
+/// Counts what would become of a statement that continues. Returns the effects that it would have on later ones.
 pub(crate) fn rehearse(known: &Known, by: Basis<'_>, text: &[u8]) -> Option<Effects> {
     let tables = by.tables;
     let state = known.session.state().filter(|_| tables.rehearses())?;
@@ -69,7 +68,7 @@ pub(crate) fn rehearse(known: &Known, by: Basis<'_>, text: &[u8]) -> Option<Effe
     };
     match &rehearsed.planned {
         Planned::Rewrite(plan) => {
-            // What is prepared is counted when it is executed.
+            // A statement that SQL's PREPARE names is counted when it is executed.
             for insert in plan.inserts.iter().filter(|insert| !insert.is_named) {
                 let Some(name) = rehearsed.table_of(insert) else { continue };
                 if protocol == Protocol::Text {

@@ -18,7 +18,7 @@ use crate::rewrite::plan::{InsertPlan, Plan};
 use crate::rules::model;
 use crate::tables::Tables;
 
-/// What is to be known before a text that is run goes on.
+/// The question for `insert_id`, if a text that is run needs the answer before it continues.
 pub(crate) fn needs_set_id(known: &Known, plan: &Plan) -> Option<Need> {
     let passes = plan.may_pass();
     if known.session.set_id != SetId::MayBeSet || passes && known.supplied.next_ids.is_some() {

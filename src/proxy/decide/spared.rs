@@ -1,5 +1,5 @@
-//! What no rule can concern, in a session that has named something ruled before. It is not refused,
-//! however little of it can be read.
+//! Texts that no rule can concern, in a session that has named something ruled before. They are not refused, however
+//! little of them can be read.
 
 use crate::proxy::decide::Basis;
 use crate::proxy::decide::unconcerned::{escapes, is_unnamed_compound};
@@ -29,7 +29,7 @@ pub(crate) fn spared(known: &Known, by: Basis<'_>, text: &[u8], planned: Planned
             let mention = tables.mention(text, default);
             let moves_ids =
                 effects.moves_ids && (mention.table || mention.schema || tables.has_rules_in(default));
-            // What a routine prepares is not run when it is made.
+            // The statements that a routine prepares are not run when it is made.
             let hides = mention.dynamic && !begins_with(text, dialect, &["CREATE"]);
             let names_nothing =
                 !(mention.table || mention.schema || hides || may_change_calls(mention, text));
@@ -52,8 +52,7 @@ pub(crate) fn mentioned(known: &Known, tables: &Tables, text: &[u8]) -> Mentione
         .fold(mentioned(text), Mentioned::and)
 }
 
-/// Whether no rule can concern a text, nor what the server answered about the variables that it
-/// runs.
+/// True if no rule can concern a text, nor the server's answers about the variables that it runs.
 pub(crate) fn is_unconcerned(known: &Known, by: Basis<'_>, text: &[u8]) -> bool {
     let (tables, session) = (&**by.tables, &known.session);
     let default = session.default_schema();

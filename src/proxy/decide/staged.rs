@@ -1,5 +1,5 @@
-//! What goes by way of a stage: an INSERT ... SELECT, a LOAD, values that only the server can work out. `serve/stage` takes
-//! its steps.
+//! Statements that go by way of a stage: an INSERT ... SELECT, a LOAD, values that only the server can work out.
+//! `serve/stage` takes their steps.
 
 use std::sync::Arc;
 

@@ -34,7 +34,7 @@ pub(crate) fn decide(known: &mut Known, by: Basis<'_>, text: &[u8]) -> Result<Ve
     if by.tables.is_retired() {
         return Err(Need::Rules { retired: by.tables.clone() }.into());
     }
-    // What lacks something is decided again.
+    // A text that lacks something is decided again.
     if !matches!(judged, Err(Unsent::Needs(_))) {
         take_note(known, by, text, &judged);
     }
@@ -56,7 +56,7 @@ fn take_note(known: &mut Known, by: Basis<'_>, text: &[u8], judged: &Result<Verd
     }
 }
 
-/// What becomes of a text by these rules, as far as is known.
+/// The verdict on a text by these rules, as far as is known.
 pub(crate) fn judge(known: &mut Known, by: Basis<'_>, text: &[u8]) -> Result<Verdict, Unsent> {
     let (tables, session) = (by.tables, &known.session);
     if let Some(error) = session.locked().filter(|_| tables.has_rules()) {
@@ -88,7 +88,7 @@ pub(crate) fn judge(known: &mut Known, by: Basis<'_>, text: &[u8]) -> Result<Ver
         Planned::Needs(plan::Need::Table(name)) => {
             return Err(Refusal::NoId(format!("Rowstamp cannot look up table {name}; try again")).into());
         }
-        // Whether the text may name a view is asked below.
+        // Only the code below checks if the text may name a view.
         _ if tables.misses_views() && known.supplied.may_look() => return Err(Need::Views.into()),
         _ => {}
     }
@@ -129,7 +129,7 @@ pub(crate) fn judge(known: &mut Known, by: Basis<'_>, text: &[u8]) -> Result<Ver
     }
 }
 
-/// What no rule changes, and what is kept of it where it is being prepared.
+/// The verdict on a text that no rule changes. If the text is being prepared, the verdict has what is kept of it.
 fn untouched(known: &Known, command: Command, text: &[u8], effects: Effects) -> Verdict {
     let is_prepare = command == Command::StmtPrepare;
     if is_prepare && (!effects.leave_session() || effects.hidden_insert.is_some()) {
@@ -157,7 +157,7 @@ fn prepared(known: &Known, by: Basis<'_>, text: &[u8], plan: Plan) -> Result<Ver
     Ok(Verdict::Prepare(Arc::new(Kept { source, prepared })))
 }
 
-/// What is kept of a text that is being prepared. `None`: the session's state is not known.
+/// The source of a text that is being prepared, to be kept. `None`: the session's state is not known.
 fn source(known: &Known, text: &[u8], (schema, table): (&str, &str)) -> Option<Arc<Source>> {
     let state = known.session.state()?;
     let has_room = known.statements.has_room(2 * text.len());
@@ -182,12 +182,12 @@ fn judge_rewrite(
     by.shared.verifier.judge(plan, &state.dialect, texts, written)
 }
 
-/// What is to be sent, unless a second parser reads it otherwise. It gets the very text that
-/// would be sent, so ids are taken by then, and lost where it differs.
+/// The verdict, unless a second parser reads the text that is to be sent otherwise. The parser gets the very text
+/// that would be sent, so ids are taken by then, and lost where it differs.
 fn verified(known: &Known, by: Basis<'_>, text: &[u8], verdict: Verdict) -> Result<Verdict, Unsent> {
     if let Verdict::Send(WithIds { plan, ranges, .. }) = &verdict
         && by.shared.verifier.is_due()
-        // What cannot be spliced is refused where it is sent.
+        // A text that cannot be spliced is refused where it is sent.
         && let Some(after) = plan.splice(text, ranges)
     {
         judge_rewrite(known, by, plan, (text, &after), Written::Ids(ranges))?;
@@ -227,8 +227,7 @@ fn planned(known: &Known, by: Basis<'_>, text: &[u8]) -> Result<Planned, Refusal
     Ok(planner::plan(text, &plan_view, protocol))
 }
 
-/// Whether a statement longer than `limits.statement_bytes` passes: its beginning shows that no rule
-/// concerns it.
+/// True if a statement longer than `limits.statement_bytes` passes: its beginning shows that no rule concerns it.
 pub(crate) fn too_long(known: &mut Known, by: Basis<'_>, beginning: &[u8]) -> Result<bool, Need> {
     let begins_insert =
         known.session.state().is_some_and(|state| planner::begins_insert(beginning, &state.dialect));
@@ -245,7 +244,7 @@ pub(crate) fn too_long(known: &mut Known, by: Basis<'_>, beginning: &[u8]) -> Re
 
 /// Takes the ids that a text needs.
 fn fill(known: &mut Known, tables: &Arc<Tables>, plan: Plan) -> Result<Verdict, Unsent> {
-    // What SQL has prepared has places for ids of ours in it.
+    // A statement that SQL has prepared has places for ids of ours in it.
     let may_go_without =
         |insert: &InsertPlan| insert.target.may_go_without() && !(insert.is_executed && insert.has_edits());
     if known.supplied.without_ids.is_some() && plan.inserts.iter().all(may_go_without) {
@@ -262,7 +261,7 @@ fn fill(known: &mut Known, tables: &Arc<Tables>, plan: Plan) -> Result<Verdict, 
         match take_ids(known, tables, (insert, &insert.target), insert.ids) {
             Ok(range) => ranges.push(range),
             Err(unsent) => {
-                // Those that are at hand stay so, and none is issued that the client wrote.
+                // The ids that are at hand stay so, and none is issued that the client wrote.
                 let taken = plan.inserts.iter().filter(|insert| insert.ids > 0).zip(ranges);
                 taken.for_each(|(insert, range)| known.supplied.put(tables, insert.target.clone(), range));
                 known.supplied.keep_expecting(explicit);

@@ -24,7 +24,7 @@ use crate::sql::look::{
 use crate::table_name::TableName;
 use crate::tables::{Tables, is_concerning, may_change_calls};
 
-/// Whether a rule may concern a command that was read whole.
+/// The answer to the question whether a rule may concern a command that was read whole.
 pub(crate) enum Unconcerned {
     /// It may.
     No,
@@ -49,7 +49,7 @@ const ANY_CHARSET: [ClientCharset; 5] = [
     ClientCharset::Sjis,
 ];
 
-/// What is known of a prepared INSERT that no rule concerns.
+/// The result of looking for an INSERT to keep in a text that is being prepared. No rule concerns the text.
 enum Keeping {
     /// It is no INSERT.
     Nothing,
@@ -58,7 +58,7 @@ enum Keeping {
     Unclear,
 }
 
-/// Whether a rule may concern a text. Notes what the text may do to the session.
+/// Tells if a rule may concern a text. Notes what the text may do to the session.
 pub(crate) fn text(known: &mut Known, by: Basis<'_>, text: &[u8]) -> Unconcerned {
     let tables = by.tables;
     let dialect = known.session.dialect();
@@ -130,7 +130,7 @@ pub(crate) fn text(known: &mut Known, by: Basis<'_>, text: &[u8]) -> Unconcerned
     Unconcerned::Text(note)
 }
 
-/// Whether a rule may concern the execution of a kept INSERT.
+/// Tells if a rule may concern the execution of a kept INSERT.
 pub(crate) fn execution(known: &Known, by: Basis<'_>) -> Unconcerned {
     let tables = by.tables;
     let kept = by.statement.and_then(|id| known.statements.get(id)).map(|one| &one.kept);
@@ -145,13 +145,13 @@ pub(crate) fn execution(known: &Known, by: Basis<'_>) -> Unconcerned {
     }
 }
 
-/// Whether it runs what its text does not show: a routine, or events of a binary log.
+/// True if a text may run what it does not show: a routine, or events of a binary log.
 fn may_run_others(session: &SessionState, text: &[u8]) -> bool {
     begins_with(text, session.dialect(), &["CALL", "BINLOG"])
         || session.multi_statements && [&b"call"[..], b"binlog"].iter().any(|word| has_whole_word(text, word))
 }
 
-/// Whether it changes rows, and does nothing else: tables and views stay as they are.
+/// True if a text changes rows, and does nothing else: tables and views stay as they are.
 fn changes_rows(known: &Known, by: Basis<'_>, text: &[u8]) -> bool {
     begins_with_row_change(text, known.session.dialect())
         && (!known.session.multi_statements || is_one_statement(&known.session, by.is_first, text))
@@ -161,7 +161,7 @@ fn is_one_statement(session: &SessionState, is_first: bool, text: &[u8]) -> bool
     if memchr::memchr(b';', text).is_none() {
         return true;
     }
-    // Where a string ends depends on what backslashes are.
+    // The end of a string depends on what backslashes are.
     if escapes(session, is_first).is_none() {
         return false;
     }
@@ -179,8 +179,7 @@ fn is_one_statement(session: &SessionState, is_first: bool, text: &[u8]) -> bool
     })
 }
 
-/// Whether backslashes are escapes to the server, as far as its last answer tells; `None`: it
-/// has not answered all yet.
+/// True if backslashes are escapes to the server, as far as its last answer tells. `None`: it has not answered all yet.
 pub(crate) fn escapes(session: &SessionState, is_first: bool) -> Option<bool> {
     let dialect = is_first.then(|| session.presumed_dialect());
     dialect.map(|dialect| !dialect.sql_mode.contains(SqlMode::NO_BACKSLASH_ESCAPES))
@@ -212,10 +211,9 @@ fn keeping(known: &Known, text: &[u8]) -> Keeping {
     Keeping::Kept(Arc::new(Kept { source, prepared: None }))
 }
 
-/// Whether it is a compound statement or makes a routine, in a schema without rules, and its words,
-/// with those that the session has mentioned so far, are not those of a ruled table and its
-/// schema. What it prepares within is not shown, as in a routine: it would have to make the name
-/// from pieces.
+/// True if a text is a compound statement or makes a routine, the default schema has no rules, and the words of the
+/// text and of the session so far are not those of a ruled table and its schema. A statement that it prepares within
+/// is not shown, as in a routine: it would have to make the name from pieces.
 pub(crate) fn is_unnamed_compound(tables: &Tables, text: &[u8], session: &SessionState) -> bool {
     const COMPOUND: &[&str] =
         &["BEGIN", "IF", "CASE", "LOOP", "REPEAT", "WHILE", "FOR", "DECLARE", "CREATE", "ALTER"];

@@ -1,4 +1,4 @@
-//! What a command turned out to be, and the refusals that several ways share.
+//! The verdict on a command, and the refusals that several ways share.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -16,7 +16,7 @@ use crate::rewrite::plan::effects::Effects;
 use crate::rewrite::plan::stage::Named;
 use crate::rewrite::plan::{InsertPlan, Plan};
 
-/// What becomes of a command that goes on. Nothing in it is borrowed from the window.
+/// The verdict on a command that continues. Nothing in it is borrowed from the window.
 pub(crate) enum Verdict {
     /// It goes on as it came.
     Pass { note: Note, may_change_session: bool },
@@ -29,7 +29,7 @@ pub(crate) enum Verdict {
     /// An INSERT that is being prepared. Where no rule concerns it, it is sent as it came: one may
     /// later.
     Prepare(Arc<Kept>),
-    /// What begins at this byte of the text is judged once all before it is answered.
+    /// The part of the text from this byte on is judged once everything before it is answered.
     Cut(usize),
     /// A text goes by way of a stage.
     Stage(Box<Task>),
@@ -45,7 +45,7 @@ impl Verdict {
     }
 }
 
-/// What goes by way of a stage: the client's command, whose payload is still in its lane.
+/// A client's command that goes by way of a stage. Its payload is still in its lane.
 #[derive(Debug)]
 pub(crate) enum Task {
     /// COM_QUERY.
@@ -54,7 +54,7 @@ pub(crate) enum Task {
     Execute {
         kept: Arc<Kept>,
         types: Option<Vec<ParamType>>,
-        /// What was sent ahead.
+        /// The parameters that were sent ahead.
         long_data: BTreeMap<u16, Vec<u8>>,
         /// MariaDB's COM_STMT_BULK_EXECUTE: a row for each set of parameters.
         is_bulk: bool,
@@ -62,7 +62,7 @@ pub(crate) enum Task {
     },
 }
 
-/// What stands around a question: statements that set what was then, and what is now.
+/// The statements around a question: they set the session as it was when the client prepared, and as it is now.
 #[derive(Debug)]
 pub(crate) struct Around {
     pub(crate) before: Vec<Vec<u8>>,
@@ -81,7 +81,7 @@ impl Task {
         }
     }
 
-    /// What SQL's EXECUTE or EXECUTE IMMEDIATE runs.
+    /// The statement that SQL's EXECUTE or EXECUTE IMMEDIATE runs.
     pub(crate) fn named(&self) -> Option<&Named> {
         self.insert()?.stage.as_ref()?.named.as_ref()
     }

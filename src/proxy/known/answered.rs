@@ -4,7 +4,7 @@ use crate::mysql::reader::Reader;
 use crate::sql::name::quoted;
 use crate::text_query::unhex;
 
-/// What the server has answered to a question.
+/// The server's answer to a question.
 #[derive(Debug)]
 pub(crate) struct Answer {
     /// The first packet that was no row and no definition.
@@ -19,7 +19,7 @@ pub(crate) struct Answer {
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     pub(crate) rows: Vec<Vec<u8>>,
-    /// What stands before the rows, and last what ends them.
+    /// The packets before the rows, and last the packet that ends them.
     pub(crate) others: Vec<Vec<u8>>,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct ServerError {
     pub(crate) payload: Vec<u8>,
 }
 
-/// How a question came out.
+/// The result of a question: the server's answer, or its error.
 pub(crate) type Answered = Result<Answer, ServerError>;
 
 /// ER_TABLE_NOT_LOCKED
@@ -47,7 +47,7 @@ pub(crate) fn lock_probe(schema: &str, table: &str) -> String {
     format!("SELECT 1 FROM {}.{} AS {ALIAS} LIMIT 1", quoted(schema), quoted(table))
 }
 
-/// Whether the answer to [`lock_probe`] says that the session has locked tables.
+/// True if the answer to [`lock_probe`] says that the session has locked tables.
 pub(crate) fn says_locked(answered: &Answered) -> bool {
     answered.as_ref().is_err_and(|error| error.code == NOT_LOCKED)
 }

@@ -13,13 +13,13 @@ use crate::table_name::TableName;
 use crate::tables::Tables;
 use crate::tables::locks::SendBy;
 
-/// What the client's present command has drawn. Its text with the ids in it is in the lane.
+/// The ids that the client's present command has drawn. Its text with the ids in it is in the lane.
 pub(crate) struct Drawn {
     /// The ids may be sent while these are the rules.
     pub(crate) under: Arc<Tables>,
-    /// Of each generator.
+    /// The ids of each generator.
     pub(crate) taken: Vec<Taken>,
-    /// Of the client's text, where it is to be noted.
+    /// The digest of the client's text, where it is to be noted.
     pub(crate) digest: Option<Digest>,
     /// The packets that the client sent.
     pub(crate) came: Vec<u8>,
@@ -27,7 +27,7 @@ pub(crate) struct Drawn {
     pub(crate) prepares: Option<Arc<PreparedDraws>>,
 }
 
-/// What was taken of a generator.
+/// The ids that were taken of one generator.
 #[derive(Debug)]
 pub(crate) struct Taken {
     pub(crate) target: Arc<Target>,
@@ -41,7 +41,7 @@ pub(crate) struct PreparedDraws {
     /// Ascending by index.
     pub(crate) params: Vec<DrawParam>,
     pub(crate) client_params: u16,
-    /// Of the client's text.
+    /// The digest of the client's text.
     pub(crate) digest: Digest,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct DrawParam {
     /// Among the client's and these.
     pub(crate) index: u16,
     pub(crate) form: Form,
-    /// Of the generator, as the session's default database had it then.
+    /// The name of the generator, by the session's default database at that time.
     pub(crate) generator: TableName,
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct DrawParam {
 #[derive(Debug)]
 pub(crate) struct DrawingStatement {
     pub(crate) draws: Arc<PreparedDraws>,
-    /// Of the client's parameters: those of the last execution that sent any.
+    /// The types of the client's parameters, of the last execution that sent any.
     pub(crate) types: Option<Vec<ParamType>>,
     /// The client's parameters that were sent ahead.
     pub(crate) long_data: BTreeSet<u16>,
@@ -80,7 +80,7 @@ impl PreparedDraws {
         self.params.binary_search_by_key(&param, |param| param.index).is_ok()
     }
 
-    /// Where the client's parameter stands among all.
+    /// The place of the client's parameter among all parameters.
     pub(crate) fn moved(&self, client_param: u16) -> u16 {
         self.params.iter().fold(client_param, |at, param| at + u16::from(param.index <= at))
     }
@@ -93,17 +93,17 @@ impl Drawn {
     }
 }
 
-/// How long the server's functions are taken to be as they were.
+/// The time for which the server's functions are taken to be as they were.
 const AGE_MAX: Duration = Duration::from_secs(5);
 
-/// What the session remembers.
+/// The session's memory: the last id of each generator, and the functions of the server.
 #[derive(Debug, Default)]
 pub(crate) struct DrawnBefore {
     last: BTreeMap<GeneratorName, u64>,
     functions: Vec<OwnFunction>,
 }
 
-/// Whether the server has a function of this name, for the session's default database.
+/// The answer to the question whether the server has a function of this name, for the session's default database.
 #[derive(Debug)]
 struct OwnFunction {
     name: &'static str,

@@ -11,7 +11,7 @@ use crate::rewrite::plan::target::Target;
 use crate::rules::model;
 use crate::tables::Tables;
 
-/// Those of one statement that is under way.
+/// The explicit ids of one statement that is under way.
 #[derive(Debug)]
 pub(crate) struct Explicit {
     /// Which result of the packet is its own, counted from 0.
@@ -19,7 +19,7 @@ pub(crate) struct Explicit {
     pub(crate) target: Arc<Target>,
     /// The highest first.
     pub(crate) ids: Arc<[u64]>,
-    /// Where they are expected.
+    /// The tables that expect these ids.
     tables: Arc<Tables>,
     pub(crate) is_followed: bool,
 }

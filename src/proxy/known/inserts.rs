@@ -1,4 +1,4 @@
-//! What the OK packet of a ruled INSERT must say: the id that a native table would have reported.
+//! The insert id in the OK packet of a ruled INSERT: the id that a native table would have reported.
 //! docs/design/inserts.md, "The insert id", has the rules; the differential tests hold each.
 
 use std::num::NonZeroU64;
@@ -37,18 +37,18 @@ pub(crate) struct InsertReply {
     bulk: Option<bool>,
     pub(crate) target: Arc<Target>,
     smallest: Smallest,
-    /// Whether its error 1062 is about an id of its own was found out.
+    /// True once the proxy has found out if its error 1062 is about an id of its own.
     pub(crate) was_looked_at: bool,
-    /// Of the statement that filled the stage.
+    /// Warnings of the statement that filled the stage, less those that storing the rows gives again.
     more_warnings: i32,
-    /// The same, as its OK packet told of it.
+    /// The statement that filled the stage, as its OK packet told of it.
     filled: Option<Filled>,
     /// The version of the rules that it was planned under: the table stays locked while it is under
     /// way.
     tables: Arc<Tables>,
     /// Until when it may be sent, as far as was known when its ids were taken.
     send_by: SendBy,
-    /// Whether the client says by `insert_id` which ids it takes.
+    /// The state of `insert_id` when the ids were taken. [`SetId::Taken`]: the client says which ids it takes.
     set_id: SetId,
 }
 
@@ -71,7 +71,7 @@ impl LastRow {
     }
 }
 
-/// What is known of the smallest of our ids that is in the table.
+/// The smallest of our ids that is in the table, as far as it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Smallest {
     NotAsked,
@@ -116,8 +116,7 @@ pub(crate) enum Settled {
 }
 
 impl InsertReply {
-    /// Whether the lease that its ids were taken in ends too soon to send it: writing a long
-    /// statement took long.
+    /// True if the lease that its ids were taken in ends too soon to send it: writing a long statement took long.
     pub(crate) fn is_late(&self) -> bool {
         self.ids.is_some() && self.send_by.is_near()
     }
@@ -128,7 +127,7 @@ impl InsertReply {
         Some(self.tables.send_by(&self.target).unwrap_or(self.send_by))
     }
 
-    /// What was taken for it, if anything.
+    /// The ids that were taken for it, and their table. `None`: it took none.
     pub(crate) fn taken(&self) -> Option<(&Target, Ids)> {
         Some((&self.target, self.ids?))
     }
@@ -142,8 +141,8 @@ impl InsertReply {
         numbers.find(|id| (ids.first..=ids.last).contains(id))
     }
 
-    /// Whether it may be sent again if one of its ids is in the table already, as far as its form tells: nothing of its packet
-    /// has run before it, and its answer tells of no row that was in the way.
+    /// True if the statement's form allows a second send after one of its ids was in the table already:
+    /// nothing of its packet has run before it, and its answer tells of no row that was in the way.
     pub(crate) fn may_be_sent_again(&self) -> bool {
         let is_plain = self.statement == 0 && self.new_rows == NewRows::All && !self.returning;
         let is_single = self.bulk.is_none() && self.filled.is_none() && !self.sets_last_id;
@@ -193,8 +192,7 @@ impl InsertReply {
         self.ids.is_some() && matches!(self.set_id, SetId::Taken(_))
     }
 
-    /// The same of an execution with so many sets of parameters; of one it is an execution as any
-    /// other.
+    /// The reply of an execution with so many sets of parameters. An execution with one set is like any other.
     pub(crate) fn in_bulk(self, sets: u32) -> Self {
         if sets == 1 {
             return self;
@@ -208,7 +206,7 @@ impl InsertReply {
         self.bulk == Some(true)
     }
 
-    /// The same of so many rows from a stage, into the table as it is by now.
+    /// The reply of an INSERT that stores so many rows from a stage, into the table as it is by now.
     pub(crate) fn staged(
         self,
         target: Arc<Target>,
@@ -232,20 +230,19 @@ impl InsertReply {
         self.smallest = smallest;
     }
 
-    /// Whether the statement itself sets what `LAST_INSERT_ID()` shows.
+    /// True if the statement itself sets what `LAST_INSERT_ID()` shows.
     pub(crate) fn sets_insert_id(&self) -> bool {
         self.bulk.is_none() && matches!(self.style, Style::Wrapped | Style::OdkuOne)
     }
 
-    /// Whether its answer may leave an insert id that the server does not know.
+    /// True if its answer may leave an insert id that the server does not know.
     pub(crate) fn may_owe(&self) -> bool {
         self.ids.is_some() && !self.sets_insert_id()
     }
 
-    /// What the OK packet's insert id becomes.
+    /// The insert id that the OK packet gets.
     pub(crate) fn settle(&self, ok: &OkPacket<'_>) -> Settled {
-        // What the server says where it has generated no id: nothing, or what the client's
-        // LAST_INSERT_ID(x) was given.
+        // The insert id if the server has generated none: 0, or the value of the client's LAST_INSERT_ID(x).
         let without_id = if self.sets_last_id { Settled::Leave } else { Settled::Patch { insert_id: 0 } };
         match (self.style, ok.affected_rows, self.ids) {
             // The server's own report is right.
@@ -330,7 +327,7 @@ impl InsertReply {
             }
             // New, unless an old row that stays as it is has this id.
             Some(ids) => self.smallest(ids, unchanged),
-            // What was added to the list tells that no row was met.
+            // The assignment that was added to the list tells that no row was met.
             None if ok.insert_id == 0 => match self.last {
                 LastRow::Written(insert_id) => Settled::Patch { insert_id },
                 LastRow::Ours | LastRow::Unknown => Settled::Leave,
@@ -350,7 +347,7 @@ impl InsertReply {
         }
     }
 
-    /// Whether one affected row may be an old one that stays as it was.
+    /// True if one affected row may be an old one that stays as it was.
     fn counts_old(&self) -> bool {
         self.found_rows && self.new_rows == NewRows::SomeUpdated
     }
@@ -381,7 +378,7 @@ impl InsertReply {
         }
     }
 
-    /// What `LAST_INSERT_ID()` should show from now on, where the server does not know it.
+    /// The id that `LAST_INSERT_ID()` should show from now on, if the server does not know it.
     /// `insert_id` is what the client's OK packet says.
     pub(crate) fn owed_insert_id(&self, affected_rows: u64, insert_id: u64) -> Option<u64> {
         let ids = self.ids.filter(|_| self.target.rule.insert_id == InsertId::Session)?;

@@ -1,4 +1,4 @@
-//! What one session knows, as plain data: nothing here waits, sends or reads a socket.
+//! The knowledge of one session, as plain data: nothing here waits, sends or reads a socket.
 //!
 //! `session_state` has the session's state, `statements` what is prepared, `need` what a command
 //! still lacks. `inserts` and `explicit` are what the proxy has to do when a statement is answered.
@@ -32,18 +32,18 @@ pub(super) struct Known {
     pub(super) session: SessionState,
     pub(super) statements: Statements,
     pub(super) rights: Rights,
-    /// What was found out for the client's present command.
+    /// The facts that were found out for the client's present command.
     pub(super) supplied: Supplied,
     /// The client has sent a LOCK TABLES. Whether tables are locked now, the server says.
     pub(super) may_have_locked: bool,
-    /// As negotiated with the backend.
+    /// The capabilities that were negotiated with the backend.
     pub(super) capabilities: Capabilities,
     /// Its place among all sessions, and what is counted of it.
     pub(super) here: Here,
 }
 
 impl Known {
-    /// Whether queries carry attributes before their texts.
+    /// True if queries carry attributes before their texts.
     pub(super) fn has_attributes(&self) -> bool {
         self.capabilities.contains(Capabilities::QUERY_ATTRIBUTES)
     }

@@ -24,7 +24,7 @@ impl DefaultDatabase {
     }
 }
 
-/// What a text does that may move the default database.
+/// The change that a text may make to the default database.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Move {
     /// It moves it to this schema, and does nothing else.
@@ -59,7 +59,7 @@ impl Move {
     }
 }
 
-/// Where the texts that the session has prepared move its default database.
+/// The schemas to which the session's prepared texts move its default database.
 #[derive(Debug, Default)]
 pub(crate) struct UnseenMoves {
     to: Vec<String>,
@@ -83,7 +83,7 @@ impl UnseenMoves {
         !self.anywhere
     }
 
-    /// Where it may be by now, if it was `default` before they were executed.
+    /// The schemas that may be the default database by now, if it was `default` before the prepared texts were executed.
     pub(crate) fn from<'a>(&'a self, default: Option<&'a str>) -> DefaultSchema<'a> {
         match &*self.to {
             _ if self.anywhere => DefaultSchema::Unknown,

@@ -1,6 +1,6 @@
-//! What a command of the client's cannot be decided without. Deciding is plain code that looks at
-//! what is known. Where something is missing, it says so and ends: `serve/supply` finds it out, and
-//! the command is decided again from the start.
+//! The facts that a client's command cannot be decided without. Deciding is plain code that looks at what is known. If a
+//! fact is missing, the code says so and ends: `serve/supply` finds it out, and the command is decided again from the
+//! start.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub(crate) enum Need {
     Views,
     /// The columns of a table; `again`: also where they are known.
     Table { name: TableName, again: bool },
-    /// Whether the session has a temporary table of this name.
+    /// A question: does the session have a temporary table of this name?
     Temporary(TableName),
     /// The server's answer to this query.
     Value { question: Vec<u8> },
@@ -33,18 +33,18 @@ pub(crate) enum Need {
     Sequences(Arc<Tables>),
     /// The users of the store, which has not answered since the start.
     Users,
-    /// Whether the server has a function of this name, which a call would be.
+    /// A question: does the server have a function of this name, which a call would be?
     Function(&'static str),
     /// `insert_id`, where it is still set. The proxy takes it from the server for this table; `None`: the server
     /// uses it.
     SetId { taken_for: Option<Arc<Target>> },
-    /// Whether the session's user has this right.
+    /// A question: does the session's user have this right?
     Right(Right, Arc<Target>),
     /// A look at the table's highest id.
     Look(Arc<Target>),
     /// So many ids, which are not at hand.
     Ids { tables: Arc<Tables>, target: Arc<Target>, n: NonZeroU64 },
-    /// That ids which were taken before a wait may still be used.
+    /// A guarantee that ids which were taken before a wait may still be used.
     Guard { tables: Arc<Tables>, target: Arc<Target> },
     /// The rules that come after these.
     Rules { retired: Arc<Tables> },
@@ -133,13 +133,13 @@ struct Held {
     since: Instant,
 }
 
-/// What was found out for the client's present command. The session keeps the rest of it where it
-/// belongs: with its temporary tables, rights and names.
+/// The facts that were found out for the client's present command. The session keeps the rest of them where they
+/// belong: with its temporary tables, rights and names.
 #[derive(Debug, Default)]
 pub(crate) struct Supplied {
     lookups: u32,
-    /// How much DDL had been seen when something was first looked up for the command. What comes later
-    /// is beside it, and does not have it look again.
+    /// The amount of DDL that had been seen when something was first looked up for the command. Later DDL runs beside
+    /// the command, and does not make it look again.
     since: Option<u64>,
     /// Columns that did not fit the text have been read again.
     pub(crate) has_read_again: bool,
@@ -160,13 +160,13 @@ pub(crate) struct Supplied {
 }
 
 impl Supplied {
-    /// Whether one more question may be asked.
+    /// Counts one more question. True if it may be asked.
     pub(crate) fn may_look(&mut self) -> bool {
         self.lookups += 1;
         self.lookups <= LOOKUPS_MAX
     }
 
-    /// What a name means to the command; never waits.
+    /// The meaning of a name to the command; never waits.
     pub(crate) fn lookup(&self, tables: &Tables, schema: &str, table: &str) -> Lookup {
         match self.since {
             None => tables.lookup(schema, table),
@@ -182,13 +182,14 @@ impl Supplied {
         }
     }
 
-    /// What was read so long ago that it is to be read again before the statements go on.
+    /// The table whose columns were read so long ago that they are read again before the statements continue.
     pub(crate) fn outdated<'a>(
         &mut self,
         tables: &Tables,
         mut inserts: impl Iterator<Item = &'a InsertPlan>,
     ) -> Option<Need> {
-        // Of one that names no columns, its table's. Once for each table: where it cannot be read, what is known has to do.
+        // The columns of the table, for an INSERT that names none. Once for each table: where it cannot be read, what
+        // is known has to do.
         let insert = inserts.find(|insert| insert.lists_none && tables.may_be_outdated(&insert.target))?;
         let (schema, table) = insert.target.named();
         let name = TableName::new(schema, table);

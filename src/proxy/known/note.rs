@@ -1,4 +1,4 @@
-//! What has to be done when a command is answered.
+//! The tasks that remain when a command is answered.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::proxy::known::statements::Kept;
 use crate::rewrite::plan::effects::Effects;
 use crate::rewrite::plan::target::Target;
 
-/// What the response of a client's command means to the session.
+/// The meaning of the response to a client's command, for the session.
 #[derive(Debug)]
 pub(crate) enum Note {
     Nothing,
@@ -21,8 +21,8 @@ pub(crate) enum Note {
         /// `None`: nothing.
         effects: Option<Arc<Effects>>,
     },
-    /// A statement is being prepared that reads what the one before it left behind (ROW_COUNT and
-    /// its like), and perhaps the insert id too.
+    /// A statement is being prepared that reads what the statement before it has left (ROW_COUNT and its like), and
+    /// perhaps the insert id too.
     PrepareNextToLast {
         names_insert_id: bool,
     },
@@ -33,7 +33,7 @@ pub(crate) enum Note {
 }
 
 impl Note {
-    /// Whether ids were put in.
+    /// True if ids were put into the command.
     pub(crate) fn has_inserts(&self) -> bool {
         self.inserts().iter().any(|insert| insert.taken().is_some())
     }
@@ -52,7 +52,7 @@ impl Note {
         }
     }
 
-    /// Of a packet without ruled INSERTs.
+    /// The note of a packet without ruled INSERTs.
     pub(crate) fn effects(effects: Arc<Effects>) -> Note {
         Note::Statements { inserts: Vec::new(), explicit: Vec::new(), effects: Some(effects) }
     }
@@ -66,7 +66,7 @@ impl Note {
         Note::Statements { inserts, explicit, effects }
     }
 
-    /// Whether ids are taken only after it has been answered.
+    /// True if later commands take ids only after this one has been answered.
     pub(crate) fn moves_ids(&self) -> bool {
         matches!(self, Note::Statements { effects: Some(effects), .. } if effects.moves_ids)
     }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-/// What `LAST_INSERT_ID()` should show and the server does not know.
+/// The id that `LAST_INSERT_ID()` should show and the server does not know.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct OwedInsertId {
     pub(crate) id: u64,

@@ -30,7 +30,7 @@ impl PreparedUnseen {
         }
     }
 
-    /// Whether one of them may name a table that has a rule by now.
+    /// True if one of the texts may name a table that has a rule by now.
     pub(crate) fn may_run(&self, tables: &Arc<Tables>) -> bool {
         let is_known = self.texts.is_empty() && !self.is_full;
         if is_known || std::ptr::eq(self.under.as_ptr(), Arc::as_ptr(tables)) {

@@ -1,9 +1,9 @@
-//! Whether the session's user may insert into a ruled table at all. Ids are taken before the server
-//! judges a statement, so an account without the right could use a generator up with statements
-//! that are all denied. The server is therefore asked before the first one: the session prepares an
-//! INSERT of the id alone, which every rewritten statement needs the right to. That costs one round
-//! trip for each account and table in the proxy's life. The same of `id=LAST_INSERT_ID(id)` in ON DUPLICATE KEY UPDATE,
-//! which tells the updated row: it is left out where the account may not read and update the id.
+//! The right of the session's user to insert into a table with a rule at all. Ids are taken before the server judges
+//! a statement, so an account without the right could use a generator up with statements that are all denied. The
+//! server is therefore asked before the first one: the session prepares an INSERT of the id alone, which every
+//! rewritten statement needs the right to. That costs one round trip for each account and table in the proxy's life.
+//! The right to `id=LAST_INSERT_ID(id)` in ON DUPLICATE KEY UPDATE, which tells the updated row, is asked in the same
+//! way: the assignment is left out where the account may not read and update the id.
 //!
 //! Measured on MariaDB 10.11 and MySQL 9.7: COM_STMT_PREPARE leaves ROW_COUNT(), FOUND_ROWS() and
 //! LAST_INSERT_ID() alone; MariaDB's resets the counts of warnings and errors. The right is checked
@@ -31,11 +31,10 @@ const OWN_MAX: usize = 16;
 /// So many ids a statement may take that is not asked about, or was denied.
 const UNASKED_IDS_MAX: u32 = 16;
 
-/// What tells accounts apart: the user's name, and the address where the proxy tells it to the
-/// server.
+/// The key that tells accounts apart: the user's name, and the address if the proxy tells it to the server.
 type Account = (Vec<u8>, Option<IpAddr>);
 
-/// Who may do what, in all sessions of the proxy.
+/// The rights that accounts are known to have, for all sessions of the proxy.
 #[derive(Debug, Default)]
 pub struct Allowed(Mutex<HashMap<Account, HashSet<(Right, TableName)>>>);
 
@@ -59,7 +58,7 @@ impl Allowed {
     }
 }
 
-/// What the server said, for the statement that is being judged.
+/// The server's answer about a right, for the statement that is being judged.
 #[derive(Debug)]
 enum Answer {
     /// Its error.
@@ -68,7 +67,7 @@ enum Answer {
     Unsure,
 }
 
-/// What one session knows.
+/// The rights that one session knows.
 #[derive(Debug)]
 pub(crate) struct Rights {
     account: Account,
@@ -85,8 +84,8 @@ fn name_of(target: &Target) -> TableName {
     TableName::new(schema, name)
 }
 
-/// Whether an error says that the account lacks a right: to a database, table or column, to what it
-/// may do there, to what a view stands on.
+/// True if an error says that the account lacks a right: to a database, table or column, to what it may do there, to
+/// what a view is built on.
 fn denies(code: u16) -> bool {
     matches!(code, 1044 | 1142 | 1143 | 1227 | 1356 | 1370 | 1449)
 }
@@ -114,7 +113,7 @@ impl Rights {
         Rights { account, all, own: Vec::new(), cannot_update: Vec::new(), answers: Vec::new() }
     }
 
-    /// Who logged in to the server.
+    /// The name of the user who is logged in to the server.
     pub(crate) fn user(&self) -> &[u8] {
         &self.account.0
     }
@@ -157,7 +156,7 @@ impl Rights {
         }
     }
 
-    /// What it says of the right.
+    /// The server has answered the question for the right.
     pub(crate) fn answered(&mut self, right: Right, target: &Target, answered: Answered) {
         match answered {
             Ok(_) => self.note(right, target),
@@ -188,7 +187,8 @@ impl Rights {
         &self.cannot_update
     }
 
-    /// Whether a row that a statement updates can be told is asked before it is written.
+    /// The question for the right to read and update the id, if an INSERT updates the id to tell the updated row.
+    /// `None`: no INSERT does, the right is known, or the text reads counts of warnings, which the question would reset.
     pub(crate) fn update_is_unknown(&self, plan: &Plan, reads_warnings: impl Fn() -> bool) -> Option<Need> {
         let mut telling = plan.inserts.iter().filter(|insert| insert.updates_id());
         let unknown = telling.find(|insert| !self.has(Right::Update, &insert.target))?;
@@ -220,8 +220,7 @@ impl Rights {
             let takes_few = insert.ids <= UNASKED_IDS_MAX && insert.stage.is_none();
             match self.answers.iter().find(|(of, _)| of.is(target.named())) {
                 Some((_, Answer::Unsure)) => None,
-                // What stands before it in the packet is run, and the server denies this one
-                // itself.
+                // The statements before it in the packet run, and the server denies this one itself.
                 Some((_, Answer::Denied(_))) if insert.statement > 0 && takes_few => None,
                 Some((_, Answer::Denied(error))) => Some(Unsent::Failed(error.clone())),
                 None if takes_few && reads_warnings() => None,

@@ -1,5 +1,4 @@
-//! What the session knows of itself: how the server would read its statements, and which insert id
-//! it still owes.
+//! The state of a session: how the server would read its statements, and which insert id is still owed to it.
 //!
 //! Nothing is asked before the first statement that a rule may concern (`unconcerned`), or that
 //! leaves counts which a later question would reset. The state is then read, and session tracking
@@ -41,20 +40,20 @@ pub(crate) struct SessionState {
     pub(crate) multi_statements: bool,
     /// Status bits of the last response.
     pub(crate) status: u16,
-    /// What the server has reported last, to a client that lets it track: servers do by default.
+    /// The character set that the server has reported last, to a client that lets it track. Servers track it by default.
     reported_charset: Option<ClientCharset>,
     /// The client may have had the server report it no longer.
     may_miss_reports: bool,
     pub(crate) temporary: TemporaryTables,
     pub(crate) sql_prepared: SqlPrepared,
     pub(crate) prepared_unseen: PreparedUnseen,
-    /// What SQL's PREPARE would have named, were the rules in shadow mode on.
+    /// The statements that SQL's PREPARE would have named if the rules in shadow mode were on.
     pub(crate) rehearsed_prepared: SqlPrepared,
     /// `LAST_INSERT_ID()` should show this, and the server does not know it yet.
     pub(crate) owed_insert_id: Option<OwedInsertId>,
     /// The temporary table of an INSERT ... SELECT is still there: what drops it.
     pub(crate) stage: Option<Vec<u8>>,
-    /// Of the last statement, where the server does not show them all.
+    /// The warnings of the last statement, where the server does not show them all.
     pub(crate) warned: Option<Box<Warned>>,
     pub(crate) set_id: SetId,
     pub(crate) drawn: DrawnBefore,
@@ -66,7 +65,7 @@ enum Knowledge {
     Untouched,
     /// To be asked for again.
     Forgotten,
-    /// The same, and the client may look at its own tracking, or set it.
+    /// To be asked for again. The client has its own tracking again, and may look at it or set it.
     GivenBack,
     Asked,
     /// It was known before.
@@ -105,7 +104,7 @@ impl Mentioned {
     }
 }
 
-/// What the meaning of a statement depends on.
+/// The part of the session's state that the meaning of a statement depends on.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) dialect: Dialect,
@@ -158,7 +157,7 @@ impl SessionState {
         self.status & bit != 0
     }
 
-    /// Whether the state is known, or will never be: then there is nothing to wait for.
+    /// True if the state is known, or will never be: then there is nothing to wait for.
     pub(crate) fn is_settled(&self) -> bool {
         matches!(
             self.knowledge,
@@ -166,12 +165,12 @@ impl SessionState {
         )
     }
 
-    /// Whether nothing was asked, and no rule could concern what was sent so far.
+    /// True if nothing was asked, and no rule could concern what was sent so far.
     pub(crate) fn is_untouched(&self) -> bool {
         matches!(self.knowledge, Knowledge::Untouched)
     }
 
-    /// How the server reads statements, as far as the status bits tell.
+    /// The dialect in which the server reads statements, as far as the status bits tell.
     pub(crate) fn presumed_dialect(&self) -> Dialect {
         let mode = |bit, mode| if self.status & bit != 0 { mode } else { SqlMode::NONE };
         let backslash = mode(status::NO_BACKSLASH_ESCAPES, SqlMode::NO_BACKSLASH_ESCAPES);
@@ -201,7 +200,7 @@ impl SessionState {
         self.may_miss_reports = true;
     }
 
-    /// Whether a statement may look at the client's own tracking, or set it.
+    /// True if a statement may look at the client's own tracking, or set it.
     pub(crate) fn shows_own_tracking(&self) -> bool {
         matches!(self.knowledge, Knowledge::GivenBack)
     }
@@ -230,18 +229,17 @@ impl SessionState {
         self.own_tracking.as_ref().map_or(StateReport::All, |own| StateReport::Filtered(&own.0))
     }
 
-    /// Whether the client must not see the status bit for a changed state: only the proxy asked for
-    /// it.
+    /// True if the client must not see the status bit for a changed state, because only the proxy asked for it.
     pub(crate) fn hides_state_bit(&self) -> bool {
         self.own_tracking.as_ref().is_some_and(|own| !own.0.state_change)
     }
 
-    /// Whether the server tracks all that is needed, whatever the proxy sets.
+    /// True if the server tracks all that is needed, whatever the proxy sets.
     pub(crate) fn is_tracked_anyway(&self) -> bool {
         self.own_tracking.as_ref().is_some_and(Own::suffices)
     }
 
-    /// Whether it was asked for the state, and has not answered.
+    /// True if the server was asked for the state and has not answered.
     pub(crate) fn awaits_state(&self) -> bool {
         matches!(self.knowledge, Knowledge::Asked | Knowledge::AskedAgain)
     }
@@ -263,7 +261,7 @@ impl SessionState {
         matches!(self.knowledge, Knowledge::Doubted(_))
     }
 
-    /// Whether the state must be asked for now; it counts as asked from here on.
+    /// True if the state must be asked for now. It counts as asked from here on.
     pub(crate) fn ask(&mut self) -> bool {
         let asked = match &self.knowledge {
             Knowledge::Untouched | Knowledge::Forgotten | Knowledge::GivenBack => Knowledge::Asked,
@@ -311,8 +309,8 @@ impl SessionState {
         };
     }
 
-    /// The same where the default database stays as it is: for a COM_RESET_CONNECTION, and for a
-    /// COM_CHANGE_USER that the server has refused.
+    /// The session is as after a login, but what is known of its default database stays: for a COM_RESET_CONNECTION,
+    /// and for a COM_CHANGE_USER that the server has refused.
     pub(crate) fn reset(&mut self) {
         let default = std::mem::replace(&mut self.default, DefaultDatabase::Unknown);
         let moves = std::mem::take(&mut self.moves_unseen);
@@ -400,7 +398,7 @@ impl SessionState {
         ))
     }
 
-    /// What an OK packet reports. `explained`: the text shows what has changed where the server
+    /// Notes the changes that an OK packet reports. `explained`: the text shows what has changed where the server
     /// reports a change of the session's state.
     ///
     /// A routine that switches tracking off is reported by SESSION_TRACK_STATE_CHANGE, or by the
@@ -456,7 +454,7 @@ impl SessionState {
         }
     }
 
-    /// What a packet's statements did. Default database, sql_mode and character set come by
+    /// Notes what a packet's statements did to the session. Default database, sql_mode and character set come by
     /// [`SessionState::take_changes`], however far the packet got.
     /// `is_last`: nothing was sent after what has been answered.
     pub(crate) fn take_effects(
@@ -499,7 +497,7 @@ impl SessionState {
 /// Insert ids that are kept beside the owed one: those of the last statements of a packet.
 const NEWER_IDS_MAX: usize = 16;
 
-/// Whether `HEX(@@insert_id)`, in whatever character set, is of another number than zero.
+/// True if `HEX(@@insert_id)`, in whatever character set, is of another number than zero.
 fn is_set_id(digits: &[u8]) -> bool {
     digits.iter().any(|digit| matches!(digit, b'1'..=b'9' | b'A'..=b'F'))
 }

@@ -68,8 +68,7 @@ impl SqlPrepared {
         }
     }
 
-    /// Whether a statement that a name may run is one of those that a rule `concerns`, as far as is
-    /// known.
+    /// True if any statement named by PREPARE may concern a rule (`concerns`). Names that were lost count as concerning.
     pub(crate) fn may_run(&self, concerns: impl Fn(&[u8]) -> bool) -> bool {
         self.others_lost
             || self.statements.values().any(|known| match known {

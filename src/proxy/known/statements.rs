@@ -32,18 +32,18 @@ pub(crate) struct Source {
     pub(crate) database: Option<String>,
     /// `None`: they are not known, for no rule needed them.
     pub(crate) settings: Option<Arc<Settings>>,
-    /// What it inserts into.
+    /// The table that it inserts into.
     pub(crate) table: TableName,
 }
 
 impl Source {
-    /// Whether names and strings are read as they were then.
+    /// True if names and strings are read as they were when the statement was prepared.
     pub(crate) fn reads_as_in(&self, now: &State) -> bool {
         (self.reads_alike || now.dialect == self.dialect) && now.database == self.database
     }
 }
 
-/// What was prepared for a client's INSERT.
+/// A client's INSERT, and the statement that was prepared for it.
 #[derive(Debug)]
 pub(crate) struct Kept {
     pub(crate) source: Arc<Source>,
@@ -52,7 +52,7 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// Whether it is a ruled INSERT ... SELECT.
+    /// True if its executions go by way of a stage.
     pub(crate) fn is_staged(&self) -> bool {
         self.prepared.as_ref().is_some_and(|prepared| prepared.insert.stage.is_some())
     }
@@ -71,7 +71,7 @@ impl Kept {
         }
     }
 
-    /// Whether the name still means what it meant when it was prepared.
+    /// True if the table's name still means what it meant when the statement was prepared.
     pub(crate) fn is_current(&self, lookup: &Lookup) -> bool {
         match (lookup, &self.prepared) {
             (Lookup::Ruled(now), Some(prepared)) => {
@@ -83,7 +83,7 @@ impl Kept {
     }
 }
 
-/// A prepared INSERT with what its executions leave behind.
+/// A prepared INSERT, with the state that its executions leave.
 #[derive(Debug)]
 pub(crate) struct Statement {
     pub(crate) kept: Arc<Kept>,
@@ -95,21 +95,21 @@ pub(crate) struct Statement {
     pub(crate) types: Option<Vec<ParamType>>,
     /// The client's parameters that were sent ahead by COM_STMT_SEND_LONG_DATA.
     pub(crate) long_data: BTreeSet<u16>,
-    /// What was sent ahead for one that goes by way of a stage: the server has another text then.
-    /// `None`: it was too much.
+    /// The values that were sent ahead, for a statement that goes by way of a stage: the server has another text of
+    /// it. `None`: they were too long.
     pub(crate) long_values: Option<BTreeMap<u16, Vec<u8>>>,
 }
 
-/// What a statement was before it was prepared again.
+/// The state of a statement before it was prepared again.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Replaced {
     pub(crate) server_id: Option<u32>,
-    /// What was sent ahead went to it.
+    /// Data was sent ahead to it.
     pub(crate) had_long_data: bool,
 }
 
 impl Statement {
-    /// What an execution of it is read with.
+    /// The facts that an execution of it is read with.
     pub(crate) fn expected(&self, with_attributes: bool) -> Expected<'_> {
         let params = self.kept.prepared.as_ref().map_or(self.params, |prepared| prepared.text.client_params);
         let (types, long_data) = (self.types.as_deref(), &self.long_data);
@@ -152,16 +152,16 @@ impl Statement {
 pub(crate) struct Statements {
     by_id: BTreeMap<u32, Statement>,
     last: Last,
-    /// What the executions of other statements do to the session, where they do something.
+    /// The effects that executions of other statements have on the session, where they have some.
     acting: BTreeMap<u32, Arc<Effects>>,
-    /// Statements that read what the one before them left behind.
+    /// Statements that read what the statement before them has left.
     next_to_last: BTreeMap<u32, NextToLast>,
     /// Statements that may see that the server tracks for the proxy.
     see_tracking: BTreeSet<u32>,
-    /// Those with calls that draw ids.
+    /// Statements with calls that draw ids.
     drawing: BTreeMap<u32, DrawingStatement>,
     last_drawing: LastDrawing,
-    /// Of texts.
+    /// The bytes of the texts that are kept.
     kept_bytes: usize,
     /// The id that the server gave last.
     last_id: Option<u32>,
@@ -170,13 +170,13 @@ pub(crate) struct Statements {
     pub(crate) is_displaced: bool,
 }
 
-/// What a statement reads beside what the one before it left behind.
+/// A statement that reads what the statement before it has left (ROW_COUNT and its like), and perhaps the insert id too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NextToLast {
     pub(crate) names_insert_id: bool,
 }
 
-/// Whether the statement that was prepared last has calls.
+/// The statement that was prepared last, if it has calls that draw ids.
 #[derive(Debug, Default)]
 enum LastDrawing {
     #[default]
@@ -308,7 +308,7 @@ impl Statements {
         self.acting.insert(id, effects.clone());
     }
 
-    /// What an execution of this statement does to the session, where that is something.
+    /// The effects of an execution of this statement on the session. `None`: it has none.
     pub(crate) fn effects(&self, id: u32) -> Option<Arc<Effects>> {
         match &self.last {
             Last::Acting(effects) if id == LAST_PREPARED => Some(effects.clone()),
@@ -322,7 +322,7 @@ impl Statements {
         self.last = Last::Refused;
     }
 
-    /// Whether a command must not reach the server, because it would mean another statement there.
+    /// True if a command must not reach the server, because it would mean another statement there.
     pub(crate) fn is_refused(&self, id: u32) -> bool {
         id == LAST_PREPARED && matches!(self.last, Last::Refused)
     }
@@ -381,7 +381,7 @@ impl Statements {
     }
 }
 
-/// Of the text, which is kept as it came and, where a rule concerns it, as the server has it.
+/// Twice the length of the text, which is kept as it came and, where a rule concerns it, as the server has it.
 fn bytes_of(statement: &Statement) -> usize {
     statement.kept.source.text.as_ref().map_or(0, |text| 2 * text.len())
 }

@@ -1,15 +1,14 @@
 //! The session's temporary tables, as far as they mask names that rules know.
 //!
-//! What the text shows (CREATE TEMPORARY TABLE, DROP) is followed. What it does not show (CALL,
-//! EXECUTE, functions, a packet that failed half-way, renames, which the two servers do
-//! differently) is asked of the server, on the session itself and not before a ruled INSERT names
-//! the table: SHOW CREATE TABLE says TEMPORARY.
+//! The proxy follows what the text shows (CREATE TEMPORARY TABLE, DROP). It asks the server for what the text does
+//! not show (CALL, EXECUTE, functions, a packet that failed half-way, renames, which the two servers do differently):
+//! on the session itself, and not before a ruled INSERT names the table. SHOW CREATE TABLE says TEMPORARY.
 
 use crate::rewrite::plan::effects::{Effects, Temporary};
 use crate::sql::name::quoted;
 use crate::table_name::{NameCase, TableName};
 
-/// Whether a temporary table masked a name.
+/// The answer to the question whether a temporary table masks a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Masked {
     No,
@@ -20,7 +19,7 @@ pub(crate) enum Masked {
 
 #[derive(Debug)]
 pub(crate) struct TemporaryTables {
-    /// How the server compares them.
+    /// The way in which the server compares the names of tables.
     case: NameCase,
     names: Vec<(TableName, Masked)>,
     /// Any other name may be masked too.
@@ -36,7 +35,7 @@ impl TemporaryTables {
         self.case
     }
 
-    /// Whether a temporary table of this session masks the name.
+    /// Tells if a temporary table of this session masks the name.
     pub(crate) fn masked(&self, schema: &str, table: &str) -> Masked {
         match self.names.iter().find(|(name, _)| self.case.is_same(name, schema, table)) {
             Some((_, masked)) => *masked,
@@ -59,7 +58,7 @@ impl TemporaryTables {
         self.others_unsure = true;
     }
 
-    /// What ran is not seen, but made none: those that there were may be gone.
+    /// Statements ran that were not seen, but made no temporary table. Known temporary tables may be gone.
     fn perhaps_gone(&mut self) {
         for (_, masked) in &mut self.names {
             if *masked == Masked::Yes {
@@ -98,7 +97,7 @@ impl TemporaryTables {
     }
 }
 
-/// What the server is asked.
+/// The question to the server whether a temporary table masks the name.
 pub(crate) fn question(name: &TableName) -> String {
     format!("SHOW CREATE TABLE {}.{}", quoted(&name.schema), quoted(&name.table))
 }

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use crate::mysql::ok::Tracking;
 
-/// What a text means depends on these; and results, which SET NAMES changes with them.
+/// The variables that the meaning of a text depends on, and `character_set_results`, which SET NAMES changes with them.
 const SETTINGS: [&str; 5] = [
     "sql_mode",
     "character_set_client",
@@ -38,7 +38,7 @@ pub(crate) const STATE_SQL: &str = "SELECT HEX(@@sql_mode),HEX(@@character_set_c
     HEX(IFNULL(@@character_set_results,'')),HEX(@@session_track_state_change),HEX(@@session_track_schema),HEX(IFNULL(@@session_track_system_variables,'')),HEX(@@insert_id),\
     HEX(CONVERT(IFNULL(DATABASE(),'') USING utf8mb4)) LIMIT 1";
 
-/// What a text means that is prepared under them.
+/// The variables under which a text is prepared. Its meaning depends on them.
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) sql_mode: String,
@@ -81,7 +81,7 @@ impl Settings {
     }
 }
 
-/// What the session's own variables were before the server began to track for the proxy too.
+/// The session's own tracking variables, from before the server began to track for the proxy too.
 #[derive(Debug)]
 pub(crate) struct Own(pub(crate) Tracking);
 
@@ -96,8 +96,8 @@ impl Own {
         }
     }
 
-    /// Whether these alone report all that the proxy needs. MySQL Router with connection sharing
-    /// sets them so, and lets nobody change them.
+    /// True if these alone report all that the proxy needs. MySQL Router with connection sharing sets them so, and
+    /// lets nobody change them.
     pub(crate) fn suffices(&self) -> bool {
         let tells = |name: &&str| self.0.tells_variable(name.as_bytes());
         self.0.schema && self.0.state_change && SETTINGS.iter().all(tells)

@@ -13,7 +13,7 @@ pub(crate) struct Warned {
     pub(crate) is_stored: bool,
     /// So many warnings of zero dates the server gives again when it stores the rows.
     repeated: u16,
-    /// What these say of their columns.
+    /// The parts of these warnings' messages that name the columns.
     of_dates: Vec<Vec<u8>>,
 }
 

@@ -12,7 +12,7 @@ const DUPLICATE: u16 = 1062;
 const KEPT_BYTES_MAX: usize = 1 << 20;
 /// A buffer of up to this size is kept between statements.
 const ROOM_BYTES: usize = 512;
-/// How often a statement is sent again at most. Another writer may be at the same ids, or another key is the duplicate.
+/// The most times that a statement is sent again. Another writer may be at the same ids, or another key is the duplicate.
 const TIMES_MAX: u8 = 3;
 
 #[derive(Debug, Default)]
@@ -33,7 +33,7 @@ impl Again {
         self.times = if self.is_repeated { self.times } else { 0 };
     }
 
-    /// Whether the statement that is counted now was not counted before.
+    /// True if the statement that is counted now was not counted before.
     pub(crate) fn is_new(&mut self) -> bool {
         !std::mem::take(&mut self.is_repeated)
     }
@@ -56,7 +56,7 @@ impl Relay {
         Some(&*self.again.bytes).filter(|bytes| !bytes.is_empty())
     }
 
-    /// What was kept is answered, or another command of the client's is looked at: nothing is put in front of that one.
+    /// Forgets the kept command: it is answered, or another one is looked at. Nothing is put in front of that one.
     pub(crate) fn forget_kept(&mut self) {
         self.again.bytes.clear();
         if self.again.bytes.capacity() > ROOM_BYTES {
@@ -64,7 +64,7 @@ impl Relay {
         }
     }
 
-    /// Whether the last command may be sent again, as far as the relay is concerned.
+    /// True if the last command may be sent again, as far as the relay is concerned.
     pub(crate) fn may_send_again(&self) -> bool {
         !self.again.bytes.is_empty()
             && self.again.times < TIMES_MAX
@@ -73,7 +73,7 @@ impl Relay {
             && self.outstanding.is_at_last()
     }
 
-    /// Whether an error of the server's may be about an id of the generator's, which nobody has looked at yet.
+    /// True if an error of the server's may be about an id of the generator's, and nobody has looked at the error yet.
     pub(crate) fn may_collide(&mut self, error: &[u8]) -> bool {
         let Some((DUPLICATE, text)) = parse_err(error) else { return false };
         let reply = self.outstanding.insert_reply();

@@ -8,7 +8,7 @@ use crate::proxy::relay::{CONTROL_BYTES_MAX, DownState, Event, Relay, Step, Viol
 pub(crate) const ERR: u8 = 0xFF;
 
 impl Relay {
-    /// How long a packet is that is looked at whole, once all of it is there.
+    /// The bytes of a packet that is looked at whole, once all of it is there.
     pub(crate) fn whole_control(&self, header: Header) -> Result<usize, Step> {
         let whole = header.packet_bytes();
         if header.payload_bytes > CONTROL_BYTES_MAX {
@@ -66,7 +66,7 @@ impl Relay {
         if is_announced { Step::Moved } else { Step::BeginAnswer }
     }
 
-    /// Whether an answer of ours, or one that nobody asked for, must be announced first.
+    /// True if an answer of ours, or one that nobody asked for, must be announced first.
     fn must_begin_answer(&self) -> bool {
         self.framed.client && self.down_state != DownState::Announced
     }

@@ -20,13 +20,13 @@ use crate::sessions::Count;
 /// Header, warnings, status.
 const EOF_BYTES: usize = 5;
 
-/// Whether rows ended with the status bit that the session's state has changed: an EOF has no room
+/// True if rows ended with the status bit that the session's state has changed: an EOF has no room
 /// to tell how. MySQL does not set it there.
 fn eof_reports_state(payload: &[u8]) -> bool {
     matches!(payload, [.., low, high] if u16::from_le_bytes([*low, *high]) & status::SESSION_STATE_CHANGED != 0)
 }
 
-/// The same end of rows without that bit.
+/// The payload of such an end of rows, without that bit.
 fn without_state_bit(payload: &[u8]) -> Vec<u8> {
     let mut payload = payload.to_vec();
     if let Some(high) = payload.last_mut() {
@@ -120,7 +120,7 @@ impl Relay {
         if let Some(Forward { numbers: Numbers::Due(_), .. }) = self.outstanding.forward() {
             return self.begin_answer();
         }
-        // What it says is noted once, so it must be sure to go.
+        // A PrepareOk is noted once, so it must be sure to go.
         if control == Control::PrepareOk && !self.down.is_clear() {
             return Step::SendFirst;
         }
@@ -166,7 +166,7 @@ impl Relay {
         self.progress(header, progress, first)
     }
 
-    /// What becomes of a control packet, and where the response stands after it.
+    /// The decision on a control packet, and the position of the response after it.
     fn read_control(
         &mut self,
         header: Header,
@@ -278,7 +278,7 @@ impl Relay {
         Ok(replaced.map_or(Fate::Pass, Fate::Replace))
     }
 
-    /// What `LAST_INSERT_ID()` shows after a result that gives the client `insert_id`.
+    /// Notes what `LAST_INSERT_ID()` shows after a result that gives the client `insert_id`.
     fn note_insert_id(&mut self, ok: &OkPacket<'_>, insert_id: u64) {
         match self.outstanding.insert_reply() {
             Some(reply) => {
@@ -307,7 +307,7 @@ impl Relay {
                     self.known.session.owe_insert_id(None);
                 }
             }
-            // As if one row had been inserted.
+            // The id counts as if one row had been inserted.
             Settled::Patch { insert_id } => {
                 let owed = reply.owed_insert_id(1, insert_id);
                 self.known.session.owe_insert_id(owed);
@@ -407,7 +407,7 @@ impl Relay {
                 if effects.moves_ids {
                     self.tables.ids_may_have_moved();
                 }
-                // What came before an error in the packet is stored.
+                // Rows of statements before an error in the packet are stored.
                 for target in &effects.natively {
                     self.tables.numbered_natively(target);
                 }

@@ -1,5 +1,5 @@
-//! What the first bytes of a statement tell: whether it must be read whole, whether it may read the
-//! insert id, whether it leaves counts behind.
+//! The first bytes of a statement, and what they tell: whether it must be read whole, whether it may read the
+//! insert id, whether it leaves counts to the next statement.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ const OPTIONS_BYTES_MAX: usize = 128;
 /// Query attributes that take more are read together with their statement.
 const ATTRIBUTES_BYTES_MAX: usize = 64 * 1024;
 
-/// How a command is treated.
+/// The treatment of a command.
 pub(super) enum Treatment {
     /// Passes as it comes.
     Pass { may_change_session: bool, note: Note },
@@ -75,8 +75,8 @@ impl Relay {
         }
     }
 
-    /// Whether an UPDATE or DELETE, or one of which this is the beginning, may give rows of a ruled table other ids. `word`:
-    /// its first.
+    /// True if an UPDATE or DELETE, or one of which this is the beginning, may give rows of a ruled table other ids. `word`:
+    /// its first word.
     fn may_move_ids(&self, word: &[u8], text: &[u8], is_complete: bool) -> bool {
         let may_be = word.eq_ignore_ascii_case(b"update")
             || word.eq_ignore_ascii_case(b"delete") && has_word(text, b"portion")
@@ -103,19 +103,19 @@ impl Relay {
         may_move && (!has_names || tables.mention(text, self.known.session.default_schema()).table)
     }
 
-    /// Whether calls in a text may draw ids.
+    /// True if calls in a text may draw ids.
     fn may_draw(&self, text: &[u8]) -> bool {
         self.tables.has_draws() && may_be_in(text) && self.tables.now().may_draw(text)
     }
 
-    /// Whether they may in the rest of one.
+    /// True if calls in the rest of a text may draw ids.
     fn may_draw_later(&self, header: Header) -> bool {
         !header.continues() && header.payload_bytes <= self.statement_bytes_max && self.tables.has_draws()
     }
 
-    /// Whether the session's state is to be read before this statement. It is where the statement
-    /// leaves ROW_COUNT(), FOUND_ROWS() or warnings to the next one: a read after it would take
-    /// these away. It is not where the statement itself reads what the one before it left.
+    /// True if the session's state is to be read before this statement: it leaves ROW_COUNT(),
+    /// FOUND_ROWS() or warnings to the next one, and a read after it would take these away. False if the
+    /// statement itself reads what the one before it left.
     pub(crate) fn leaves_counts(&self, command: Command, header: Header) -> Result<bool, Step> {
         if command != Command::Query || !self.known.session.is_untouched() {
             return Ok(false);
@@ -131,7 +131,7 @@ impl Relay {
         Ok(leaves && !Reads::of(text, dialect).last_result())
     }
 
-    /// Whether a statement may call a function, which may make temporary tables.
+    /// True if a statement may call a function, which may make temporary tables.
     pub(crate) fn may_call(&self, command: Command, header: Header) -> Result<bool, Step> {
         // An execution runs what was seen when it was prepared.
         if !matches!(command, Command::Query | Command::StmtPrepare) {
@@ -141,7 +141,7 @@ impl Relay {
         Ok(is_long || memchr::memchr(b'(', self.beginning(command, header)?).is_some())
     }
 
-    /// Where the text begins in the window. `None`: attributes before it are malformed, or more
+    /// The offset of the text in the window. `None`: attributes before it are malformed, or more
     /// than one looks at.
     pub(crate) fn text_at(&self, command: Command, header: Header) -> Result<Option<usize>, Step> {
         if command != Command::Query || !self.known.has_attributes() {
@@ -167,9 +167,9 @@ impl Relay {
         self.up.window().get(at..end).ok_or(Step::More(end))
     }
 
-    /// Whether the session's state, where it is in doubt, is to be asked for right before this
-    /// command. It is not where the command reads what the statement before it left, nor where no
-    /// INSERT can be in it.
+    /// True if the session's state, where it is in doubt, is to be asked for right before this
+    /// command. False if the command reads what the statement before it left, or if no INSERT can be
+    /// in it.
     pub(crate) fn may_follow_question(&self, command: Command, header: Header) -> Result<bool, Step> {
         if command == Command::Query {
             let text = self.beginning(command, header)?;

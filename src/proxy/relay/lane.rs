@@ -23,14 +23,14 @@ use crate::mysql::response::is_plain_row;
 use crate::proxy::relay::outstanding::Numbers;
 use crate::tables::locks::SendBy;
 
-/// What a lane holds without having been asked for more. One read fetches at most this.
+/// The bytes that a lane holds without having been asked for more. One read fetches at most this.
 pub(crate) const LANE_BYTES: usize = 16 * 1024;
 
 /// Buffers that a thread keeps for lanes that will read.
 const SPARE_MAX: usize = 64;
 
 thread_local! {
-    /// Of this thread, each [`LANE_BYTES`] long. A lane that waits with nothing in it has none of
+    /// The spare buffers of this thread, each [`LANE_BYTES`] long. A lane that waits with nothing in it has none of
     /// its own: most sessions are idle, and to borrow one is cheaper than to allocate it.
     static SPARE: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
@@ -66,7 +66,7 @@ pub(crate) struct Lane {
     unflushed: bool,
     /// Nobody takes its bytes any more.
     is_sink: bool,
-    /// What waits is not to be sent any more from then on.
+    /// The bytes that wait are not to be sent any more from then on.
     send_by: Option<SendBy>,
 }
 
@@ -79,7 +79,7 @@ impl Lane {
         lane
     }
 
-    /// What is not yet understood.
+    /// The bytes that are not yet understood.
     pub(crate) fn window(&self) -> &[u8] {
         self.bytes.get(self.ready..self.end).unwrap_or_default()
     }
@@ -182,23 +182,23 @@ impl Lane {
         self.start = self.ready;
     }
 
-    /// Where packets of our own go.
+    /// The buffer for packets of our own.
     pub(crate) fn out(&mut self) -> &mut Vec<u8> {
         debug_assert!(self.start == self.ready, "our bytes would overtake accepted ones");
         &mut self.out
     }
 
-    /// Whether bytes of our own wait: nothing may be accepted after them before they are sent.
+    /// True if bytes of our own wait: nothing may be accepted after them before they are sent.
     pub(crate) fn holds_ours(&self) -> bool {
         !self.out.is_empty()
     }
 
-    /// Whether nothing waits to be sent: only then may packets be skipped, replaced or injected.
+    /// True if nothing waits to be sent: only then may packets be skipped, replaced or injected.
     pub(crate) fn is_clear(&self) -> bool {
         self.start == self.ready && self.out.is_empty()
     }
 
-    /// Whether [`Lane::poll_send`] has something to do: a TLS stream may hold what the lane does not any more.
+    /// True if [`Lane::poll_send`] has something to do: a TLS stream may hold bytes that the lane does not any more.
     pub(crate) fn owes(&self) -> bool {
         !self.is_clear() || self.unflushed
     }

@@ -3,7 +3,7 @@
 use crate::mysql::packet::{HEADER_BYTES, Header};
 use crate::proxy::relay::{Relay, Step};
 
-/// Where the parameter's number stands in the window; its value follows.
+/// The place of the parameter's number in the window; its value follows.
 const PARAM: std::ops::Range<usize> = HEADER_BYTES + 5..HEADER_BYTES + 7;
 
 impl Relay {
@@ -34,7 +34,7 @@ impl Relay {
         self.pass_packet(header)
     }
 
-    /// Of a statement with calls: which of the client's parameters was sent ahead.
+    /// Notes which of the client's parameters was sent ahead, for a statement with calls.
     fn note_long_data(&mut self, number: u16) {
         if let Some(statement) = self.named_statement().and_then(|id| self.known.statements.drawing(id)) {
             statement.long_data.insert(number);

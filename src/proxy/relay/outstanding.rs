@@ -1,4 +1,4 @@
-//! What the backend still owes: one entry for each command sent to it, and for each answer that is
+//! The answers that the backend still owes: one entry for each command sent to it, and for each answer that is
 //! ours, in the order in which the client expects them. This is the whole model of matching
 //! responses.
 
@@ -30,7 +30,7 @@ pub(crate) enum Outstanding {
 pub(crate) struct Forward {
     pub(crate) follower: Follower,
     pub(crate) numbers: Numbers,
-    /// Whether the command may change what ruled statements depend on: sql_mode, character set,
+    /// True if the command may change what ruled statements depend on: sql_mode, character set,
     /// default database.
     pub(crate) may_change_session: bool,
     /// Results of this response that have ended.
@@ -58,7 +58,7 @@ pub(crate) enum Numbers {
     /// Counted here, from this one on: a side speaks in frames, whose numbers get into those of the
     /// packets.
     From(u8),
-    /// The same, before the client's side learns that the answer begins.
+    /// Counted here too, before the client's side learns that the answer begins.
     Due(u8),
 }
 
@@ -107,7 +107,7 @@ impl Numbers {
 }
 
 impl Forward {
-    /// Whether the next definition of a parameter is of one that the client did not write.
+    /// True if the next definition of a parameter is of one that the client did not write.
     pub(crate) fn hides_param(&self) -> bool {
         let prepared = match &self.note {
             Note::Prepare(kept) => kept.prepared.as_ref(),
@@ -118,7 +118,7 @@ impl Forward {
         param.is_none_or(|param| self.draws.as_ref().is_some_and(|draws| draws.hides(param)))
     }
 
-    /// How many parameters the client has, where the server counts more.
+    /// The number of the client's parameters, where the server counts more.
     pub(crate) fn client_params(&self) -> Option<u16> {
         if let Some(draws) = &self.draws {
             return Some(draws.client_params);
@@ -128,19 +128,19 @@ impl Forward {
         prepared.map(|prepared| prepared.text.client_params)
     }
 
-    /// Whether the text shows all that changes in the session's state.
+    /// True if the text shows all that changes in the session's state.
     pub(crate) fn explains_report(&self) -> bool {
         matches!(&self.note, Note::Statements { effects: Some(effects), .. } if effects.explains_report)
     }
 
-    /// Whether all parameters are ours: the client then expects no EOF after their definitions
+    /// True if all parameters are ours: the client then expects no EOF after their definitions
     /// either.
     pub(crate) fn hides_all_params(&self) -> bool {
         self.client_params() == Some(0)
     }
 }
 
-/// What a command of ours is for.
+/// The purpose of a command of ours.
 #[derive(Debug)]
 pub(crate) enum Purpose {
     /// `SET last_insert_id`, on behalf of an INSERT whose ids were literals.
@@ -155,9 +155,9 @@ pub(crate) enum Purpose {
     Untrack,
     /// sql_mode, character set and default database are read.
     ReadState,
-    /// What was sent ahead for an execution that was refused is dropped.
+    /// Parameters that were sent ahead for an execution that was refused are dropped.
     DropLongData,
-    /// A question that the session waits for the answer of ([`ask`](crate::proxy::serve::ask)).
+    /// A question that the session waits for the answer of (`serve/ask`).
     Asked,
 }
 
@@ -176,7 +176,7 @@ pub(crate) struct Own {
 }
 
 impl Own {
-    /// Whether this packet of its response asks for a file that the client has.
+    /// True if this packet of the response asks for a file that the client has.
     pub(crate) fn asks_client(&self, payload: &[u8]) -> bool {
         let kind = { self.follower }.classify(payload.len(), payload.first().copied());
         self.file.is_some() && kind == Kind::Control(Control::Infile)
@@ -266,25 +266,25 @@ impl Queue {
         entry
     }
 
-    /// Whether the client's next command must wait.
+    /// True if the client's next command must wait.
     pub(crate) fn is_full(&self) -> bool {
         self.entries.len() >= ENTRIES_MAX
     }
 
-    /// Whether this is the last of what is outstanding: nothing was sent after the command, nor is any of it left.
+    /// True if nothing is outstanding after `ok`: no command was sent later, and no result or part follows.
     pub(crate) fn ends_here(&mut self, ok: &OkPacket<'_>) -> bool {
         let is_last = self.is_at_last() && ok.status & status::MORE_RESULTS == 0;
         is_last && self.forward().is_some_and(|entry| !entry.more_follows)
     }
 
-    /// What was sent last is answered first: the answer to the client's command was taken out of its lane.
+    /// Answers the command that was sent last first: the answer to the client's command was taken out of its lane.
     pub(crate) fn answer_last_first(&mut self) {
         if let Some(last) = self.entries.pop_back() {
             self.entries.push_front(last);
         }
     }
 
-    /// Whether no command was sent after the one that is being answered.
+    /// True if no command was sent after the one that is being answered.
     pub(crate) fn is_at_last(&self) -> bool {
         self.entries.len() <= 1
     }
@@ -293,14 +293,14 @@ impl Queue {
         self.entries.is_empty()
     }
 
-    /// Whether the client has sent a COM_STMT_PREPARE that is not answered.
+    /// True if the client has sent a COM_STMT_PREPARE that is not answered.
     pub(crate) fn prepares(&self) -> bool {
         self.entries.iter().any(
             |entry| matches!(entry, Outstanding::Forward(forward) if forward.follower.prepares_nothing()),
         )
     }
 
-    /// Whether the answer to something under way may leave an insert id owed.
+    /// True if the answer to a command under way may leave an insert id owed.
     pub(crate) fn may_owe_insert_id(&self) -> bool {
         self.entries.iter().any(|entry| {
             matches!(entry, Outstanding::Forward(forward)
@@ -308,7 +308,7 @@ impl Queue {
         })
     }
 
-    /// Whether something is under way after which a ruled statement may have to be read
+    /// True if a command is under way after which a ruled statement may have to be read
     /// differently.
     pub(crate) fn may_change_session(&self) -> bool {
         self.entries.iter().any(|entry| match entry {

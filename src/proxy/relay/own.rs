@@ -9,19 +9,19 @@ use crate::proxy::known::tracking::NOT_SET_WHILE_SHARED;
 use crate::proxy::relay::outstanding::{Outstanding, Own, Purpose};
 use crate::proxy::relay::{Event, Relay, Step, Violation};
 
-/// What the server is asked.
+/// A question to the server.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Question<'a> {
     Query(&'a [u8]),
-    /// The same, and all of the result is wanted.
+    /// A query of whose result everything is wanted.
     Table(&'a [u8]),
-    /// Whether this can be prepared; nothing of it stays.
+    /// A text, to learn whether it can be prepared; nothing of it stays.
     Prepare(&'a [u8]),
     /// It stays prepared.
     PrepareAndKeep(&'a [u8]),
     /// The whole payload of a command that is answered as a query is.
     Command(&'a [u8]),
-    /// The same of a LOAD, whose file the client may have.
+    /// The whole payload of a LOAD, whose file the client may have.
     Load(&'a [u8]),
 }
 

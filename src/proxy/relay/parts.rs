@@ -9,12 +9,12 @@ use crate::mysql::packet::{HEADER_BYTES, PAYLOAD_BYTES_MAX, put_packets};
 use crate::mysql::response::Control;
 use crate::proxy::relay::{Arrived, DownState, Fate, Relay, Step, nr_shift, number_after};
 
-/// What is left of a packet that was cut.
+/// The rest of a packet that was cut.
 #[derive(Debug)]
 pub(crate) struct Parts {
-    /// As they would have come from the client; the next one is the last.
+    /// The parts as they would have come from the client; the next one is the last.
     rest: Vec<Vec<u8>>,
-    /// Of the packet with which the response goes on.
+    /// The number of the packet with which the response continues.
     next_nr: u8,
     state: State,
 }
@@ -30,8 +30,8 @@ enum State {
 }
 
 impl Arrived {
-    /// What the packet numbers of its response move by where it goes on as it came: those of a later
-    /// part do not begin after its own.
+    /// The shift of its response's packet numbers, where the packet passes as it came: the numbers of a later
+    /// part do not begin after its own packets.
     pub(crate) fn shift(self) -> u8 {
         nr_shift(self.packets, self.window_bytes / (HEADER_BYTES + PAYLOAD_BYTES_MAX) + 1)
     }
@@ -95,7 +95,7 @@ impl Relay {
         next_nr
     }
 
-    /// Whether results follow those of the client's present command.
+    /// True if results follow those of the client's present command.
     pub(crate) fn more_follows(&self) -> bool {
         self.parts.is_some()
     }
@@ -114,8 +114,8 @@ impl Relay {
         }
     }
 
-    /// What becomes of a packet in the response of a part that others follow: it has the bit that more
-    /// results follow, as with the server's own.
+    /// The decision on a packet in the response of a part that others follow: it gets the bit that more
+    /// results follow, as the server's own have it.
     pub(crate) fn with_more_results(&self, control: Control, payload: &[u8], fate: Fate) -> Fate {
         /// After header and warnings.
         const EOF_STATUS_AT: usize = 3;

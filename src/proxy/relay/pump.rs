@@ -123,7 +123,7 @@ fn owe(since: &mut Option<Instant>, waits: bool, moves: bool, now: Instant) {
     };
 }
 
-/// How a lane ended its turn.
+/// The end of a lane's turn.
 enum Turn {
     /// Waits for its sockets.
     Waits,
@@ -175,7 +175,7 @@ where
         if let Turn::Out(outcome) = poll_lane(cx, relay, Side::Backend, (server, client), moved) {
             return Some(outcome);
         }
-        // What came down may have freed the upper lane, or left something to be sent there.
+        // Bytes that came down may have freed the upper lane, or left something to be sent there.
         let injects =
             !relay.injection.is_empty() && relay.up_state == UpState::Boundary && relay.up.is_clear();
         let again = moved.all() != before && matches!(up, Turn::Held) || injects;

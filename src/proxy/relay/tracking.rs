@@ -8,8 +8,8 @@ use crate::proxy::relay::{Relay, Step};
 use crate::sql::look::{LOOK_BYTES_MAX, begins_with_row_change, may_see_tracking};
 
 impl Relay {
-    /// Where the command may look at the session's tracking, or set it, that is the client's own
-    /// again.
+    /// Restores the client's own session tracking before a command that may look at it, or set it. `None`: nothing
+    /// is sent before the command.
     pub(crate) fn give_back_tracking(&mut self, command: Command, header: Header) -> Option<Step> {
         let is_tracked = self.known.session.is_tracked() && !self.known.session.is_tracked_anyway()
             || self.known.session.awaits_state();
@@ -56,7 +56,7 @@ impl Relay {
         Some(Step::SendFirst)
     }
 
-    /// Whether a command that no rule can concern may pass before the session's state is known.
+    /// True if a command that no rule can concern may pass before the session's state is known.
     pub(crate) fn passes_unread(&self, command: Command, header: Header) -> bool {
         let is_text = matches!(command, Command::Query | Command::StmtPrepare);
         self.known.session.is_untouched()

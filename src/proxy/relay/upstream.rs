@@ -97,7 +97,7 @@ impl Relay {
         if header.payload_bytes == 0 && !continues {
             self.outstanding.file_sent();
             self.up_state = UpState::Boundary;
-            // What answers the client's command goes on from there.
+            // The answer to the client's command continues from there.
             if let Some(Outstanding::Own(_)) = self.outstanding.front_mut() {
                 self.command_packets = next;
                 if self.framed.client {
@@ -127,7 +127,7 @@ impl Relay {
         }
         let Some(header) = Header::parse(self.up.window()) else { return Step::More(HEADER_BYTES + 1) };
         if header.packet_nr != 0 {
-            // Whether it is a COM_QUIT shows in its first byte.
+            // The first byte shows if it is a COM_QUIT.
             if header.payload_bytes == 1 && self.up.window().len() <= HEADER_BYTES {
                 return Step::More(HEADER_BYTES + 1);
             }
@@ -168,7 +168,7 @@ impl Relay {
                 Ok(_) => {}
             }
         }
-        // Those that leave the warnings of the last statement as they are.
+        // These two leave the warnings of the last statement as they are.
         if !matches!(command, Command::Ping | Command::StmtClose) {
             self.known.session.warned = None;
         }
@@ -235,7 +235,7 @@ impl Relay {
             Treatment::LongData => return self.long_data(header),
             Treatment::Pass { may_change_session, note } => (may_change_session, note),
         };
-        // What is under way belongs to the session that ends with it.
+        // The commands under way belong to the session that ends with it.
         if command == Command::ResetConnection && !self.outstanding.is_empty() {
             return Step::Hold;
         }
@@ -350,7 +350,7 @@ impl Relay {
         }
     }
 
-    /// How the execution of a kept INSERT is treated.
+    /// The treatment of an execution of a kept INSERT.
     fn execution(&self, id: u32, statement: &Statement, header: Header) -> Result<Treatment, Step> {
         let Kept { source, prepared } = &*statement.kept;
         let is_current = || {
@@ -430,7 +430,7 @@ impl Relay {
         }
     }
 
-    /// Whether the beginning of a statement that is too long to be read shows that it inserts into
+    /// True if the beginning of a statement that is too long to be read shows that it inserts into
     /// a table that no rule concerns.
     pub(crate) fn begins_unconcerned(&self, command: Command, header: Header) -> bool {
         let Ok(text) = self.beginning(command, header) else { return false };

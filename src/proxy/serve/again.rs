@@ -59,7 +59,7 @@ impl Session {
         }
     }
 
-    /// Whether the text of the statement can do nothing but store its rows.
+    /// True if the text of the statement can do nothing but store its rows.
     fn stores_only(&self) -> bool {
         let Some(kept) = self.relay.kept() else { return false };
         let payload = payload_of(kept, kept.len());
@@ -76,14 +76,14 @@ impl Session {
     }
 }
 
-/// Whether the id is in the table, in a row of an open transaction too. `None`: that cannot be read.
+/// True if the id is in the table, in a row of an open transaction too. `None`: that cannot be read.
 async fn is_there(schema: &Schema, target: &Target, id: u64) -> Option<bool> {
     let column = ColumnShape { name: target.rule.column.clone(), ..target.id_shape()?.clone() };
     let query = smallest_query((&target.rule.schema, &target.table), &column, (id, id, &target.spacing));
     schema.smallest_id(&query).await.ok().map(|found| found.is_some())
 }
 
-/// Whether the server has stored nothing of such a statement that failed, and run nothing else for it.
+/// True if the server has stored nothing of such a statement that failed, and run nothing else for it.
 async fn does_nothing_else(schema: &Schema, target: &Target, rows: u32) -> Result<bool, SchemaError> {
     let (name, table) = (&target.rule.schema, &target.table);
     let engine = schema.engine(name, table).await?.unwrap_or_default();

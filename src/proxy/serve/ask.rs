@@ -150,7 +150,7 @@ impl Session {
         Ok(out)
     }
 
-    /// What an answer of the server's needs before it goes on.
+    /// Does what an answer of the server's needs before it goes to the client.
     pub(super) async fn handle_answer(&mut self, event: Event) -> Going<()> {
         match event {
             Event::SmallestId(question) => {
@@ -199,7 +199,7 @@ impl Session {
     async fn smallest_id(&mut self, question: &SmallestId) -> Going<Smallest> {
         let target = &question.target;
         let Some(schema) = self.shared.tables.schema() else { return Ok(Smallest::Unknown) };
-        // Of the table, also where the statement names a view.
+        // The column of the table, also if the statement names a view.
         let Some(column) = target.id_shape() else { return Ok(Smallest::Unknown) };
         let column = ColumnShape { name: target.rule.column.clone(), ..column.clone() };
         let table = (target.rule.schema.as_str(), target.table.as_str());
@@ -233,7 +233,7 @@ impl Session {
 
     /// The smallest of a statement's ids in a table that the session has locked.
     async fn smallest_in_locked(&mut self, target: &Target, query: &str) -> Going<Smallest> {
-        // Where another session has locked the table, this one would wait for that one.
+        // If another session has locked the table, this session would wait for that one.
         if !self.relay.known.may_have_locked {
             return Ok(Smallest::Unknown);
         }
@@ -347,7 +347,7 @@ impl From<Violation> for Over {
     }
 }
 
-/// Whether a frame could not be read; else the socket failed.
+/// True if a frame could not be read. Otherwise the socket failed.
 fn is_frame_error(error: &std::io::Error) -> bool {
     error.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<FrameError>)
 }

@@ -1,4 +1,4 @@
-//! What `log.audit` has of a session's statements, and SHOW SESSIONS of the last one.
+//! The lines of a session's statements in `log.audit`, and the last statement in SHOW SESSIONS.
 
 use std::time::SystemTime;
 
@@ -11,7 +11,7 @@ use crate::rewrite::plan::target::Target;
 use crate::sql::dialect::Dialect;
 use crate::sql::digest::{Digest, digest};
 
-/// Of a text that is not known any more.
+/// The hash in the line of a text that is not known any more.
 const UNKNOWN: &str = "unknown";
 
 impl Session {

@@ -76,7 +76,7 @@ impl Session {
         self.relay.command_packets = number_after(arrived.packets);
         let rewritten = self.relay.known.here.counted(Count::Rewritten);
         let begun = Instant::now();
-        // What was looked at before has waited since.
+        // A command that was looked at before has waited since.
         let at = self.relay.came.map_or(begun, |came| came.at);
         self.relay.came = Some(Came { at, has_waited: self.relay.came.is_some() });
         let progress = self.treat(arrived);
@@ -140,7 +140,7 @@ impl Session {
         }
     }
 
-    /// Whether a rule may concern a command, as far as its words tell.
+    /// Tells if a rule may concern a command, as far as its words tell.
     fn unconcerned(&mut self, arrived: Arrived) -> Unconcerned {
         let tables = self.shared.tables.now();
         let is_text = matches!(arrived.command, Command::Query | Command::StmtPrepare);
@@ -213,7 +213,7 @@ impl Session {
         Ok(())
     }
 
-    /// Whether a statement whose beginning is at the front of the client's window passes.
+    /// True if a statement whose beginning is at the front of the client's window passes.
     fn decide_too_long(&mut self, command: Command, header: Header) -> Result<bool, Need> {
         let tables = self.shared.tables.now();
         let Session { relay: Relay { known, up, outstanding, .. }, shared, .. } = self;

@@ -5,8 +5,8 @@ use std::task::{Context, Waker};
 
 use tokio::sync::watch;
 
-/// Whether the proxy drains. The session asks each time that it is polled, so it is a look at a
-/// number until that changes.
+/// Tells if the proxy drains. The session asks each time that it is polled, so the answer is a look at a number until
+/// that number changes.
 pub(super) struct Drain {
     draining: watch::Receiver<bool>,
     has_begun: bool,

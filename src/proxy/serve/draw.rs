@@ -45,7 +45,7 @@ impl Session {
         Ok(None)
     }
 
-    /// The same of an execution of statement `id`.
+    /// Draws the ids of the calls in an execution of statement `id`, and puts them in place there.
     pub(super) fn draw_execution(
         &mut self,
         tables: &Arc<Tables>,
@@ -61,7 +61,7 @@ impl Session {
         Ok(())
     }
 
-    /// Whether the command that has arrived has its ids already, and they may be sent.
+    /// True if the command that has arrived has its ids already, and they may be sent.
     fn is_drawn(&mut self, tables: &Arc<Tables>, arrived: &mut Arrived) -> Result<bool, Unsent> {
         if let Some(drawn) = self.relay.drawn.take_if(|drawn| !Arc::ptr_eq(&drawn.under, tables)) {
             // Other proxies may have issued the same ids since.

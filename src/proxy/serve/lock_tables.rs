@@ -39,7 +39,8 @@ impl Session {
         self.look(command, target, false).await.map(drop)
     }
 
-    /// The same before a statement that hides collisions. It does not go on with ids that may be in the table.
+    /// Looks at the table's highest id before a statement that hides collisions. The statement does not continue with
+    /// ids that may be in the table.
     pub(super) async fn must_see_ids(&mut self, command: Command, target: &Arc<Target>) -> Result<(), Stop> {
         let mut seen = self.look(command, target, true).await?;
         let name = TableName::new(&target.rule.schema, &target.table);
@@ -137,7 +138,7 @@ impl Session {
         Ok(answer.map(|answer| answer.row.map(|row| digits(&row))).transpose())
     }
 
-    /// Whether the command reads what the one before it has left, or may execute a statement that does.
+    /// True if the command reads what the command before it has left, or may execute a statement that does.
     fn may_read_counts(&self, command: Command) -> bool {
         let relay = &self.relay;
         if matches!(command, Command::Query | Command::StmtPrepare) {

@@ -1,4 +1,4 @@
-//! How far a command came, and what is left to do for one that takes several steps.
+//! The progress of a command, and the steps that are left for one that takes several.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::proxy::known::need::{Need, Shown};
 use crate::proxy::known::note::Note;
 use crate::tables::Tables;
 
-/// How far a command came.
+/// The point that a command has reached.
 pub(super) enum Progress {
     /// It is sent, or answered.
     Done,

@@ -1,4 +1,4 @@
-//! What a decided command comes to: it is passed on, sent with its ids, or answered in the server's place.
+//! The last step for a decided command: it is passed on, sent with its ids, or answered in the server's place.
 
 use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
@@ -172,8 +172,8 @@ impl Session {
         })
     }
 
-    /// What is sent for a command of several packets: to make it may take longer than the lease of its ids
-    /// lasts, so that is looked at after.
+    /// The packets of a command that takes several. Making them may take longer than the lease of its ids lasts, so
+    /// the lease is looked at afterwards.
     fn made_ready(&self, arrived: Arrived, packet: &mut Packet) -> Option<Ready> {
         match packet {
             Packet::Text(WithIds { plan, ranges, inserts, .. })
@@ -202,7 +202,7 @@ impl Session {
         }
     }
 
-    /// What was sent ahead for this statement, if any, is dropped by the server.
+    /// Has the server drop the data that was sent ahead for this statement, if there is any.
     pub(super) fn reset_long_data(&mut self, id: Option<u32>) {
         let Some(id) = id else { return };
         let server_id = self.relay.known.statements.translated(id).unwrap_or(id);

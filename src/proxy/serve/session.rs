@@ -44,7 +44,7 @@ pub enum SessionError {
     Stalled,
 }
 
-/// How a session ended that nothing was wrong with.
+/// The end of a session in which nothing was wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     Client,
@@ -100,7 +100,7 @@ impl From<Refusal> for Stop {
     }
 }
 
-/// What comes of waiting, while the session goes on.
+/// The result of a wait. [`Over`]: the session has ended meanwhile.
 pub(in crate::proxy) type Going<T> = Result<T, Over>;
 
 impl Session {

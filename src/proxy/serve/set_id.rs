@@ -14,7 +14,7 @@ use crate::rewrite::plan::target::Target;
 use crate::sql::name::quoted;
 
 impl Session {
-    /// What is sent uses it up.
+    /// The statement that is sent uses `insert_id` up.
     pub(super) fn spend_set_id(&mut self, inserts: &[InsertReply]) {
         if inserts.iter().any(InsertReply::is_said) {
             self.relay.known.session.set_id = SetId::Unset;

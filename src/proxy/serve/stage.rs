@@ -44,14 +44,14 @@ struct Job<'a> {
     task: &'a Task,
     /// The client's.
     payload: &'a [u8],
-    /// Of it, what stands before its text.
+    /// The part of the payload before the text.
     before: &'a [u8],
     text: &'a [u8],
     insert: &'a InsertPlan,
     stage: &'a Stage,
 }
 
-/// What the session and the server say before the stage is filled.
+/// The facts that the session and the server tell before the stage is filled.
 struct Facts {
     /// sql_mode has NO_ZERO_DATE.
     warns_of_zero_dates: bool,
@@ -64,17 +64,17 @@ struct Facts {
 /// The stage with its rows.
 struct Filled {
     rows: u64,
-    /// Those of which the server warns again when the rows are stored are not counted.
+    /// Warnings of filling the stage. Those that the server gives again when the rows are stored are not counted.
     warnings: i32,
     warned: Option<Warned>,
-    /// What the client is told of it.
+    /// The statement that filled the stage, as the client is told of it.
     told: ok::Filled,
     numbering: Numbering,
     /// Ids that the query or the file brought.
     brought: Brought,
 }
 
-/// What the rows of a stage get.
+/// The ids that the rows of a stage get.
 enum StageIds {
     Taken(IdBlock),
     /// There are none to be had, and the server numbers the rows.
@@ -157,7 +157,7 @@ impl Session {
                     self.relay.close(id);
                     answered
                 }
-                // What it is warned of is known.
+                // Its warnings have been read already.
                 Err(error) if task.around().is_some() => {
                     return Err(Stop::Failed(with_table_name(&error.payload, &insert.target)));
                 }
@@ -215,7 +215,7 @@ impl Session {
         Ok(Filled { rows, warnings, warned, told, numbering, brought })
     }
 
-    /// How the rows are numbered, and what they bring for the id.
+    /// Asks how the rows are numbered, and what they bring for the id.
     async fn ask_brought(&mut self, job: &Job<'_>) -> Result<Brought, Stop> {
         let (counting, last) = (job.stage.counting(), job.stage.last_id());
         let questions = [Some(&counting), last.as_ref()].into_iter().flatten();
@@ -255,8 +255,7 @@ impl Session {
             numbering.first = (!natively).then(|| range.as_ref().map_or(0, IdBlock::first));
             let spacing = range.as_ref().map_or(target.spacing, IdBlock::spacing);
             let text = stage.store(job.text, &numbering, &spacing);
-            // What it answers with may be rows, which are an execution's. MySQL warns of VALUES() when
-            // it is prepared, and no more.
+            // The answer may have rows, which are those of an execution. MySQL warns of VALUES() only when it is prepared.
             let differs = insert.returning
                 || stage.has_later_params
                 || insert.new_rows == NewRows::SomeUpdated
@@ -277,7 +276,7 @@ impl Session {
             // Asked when all is ready to be sent, as of every statement.
             let drawn = self.drawn_unguarded();
             if matches!(drawn, Ok(None)) && !tables.is_retired() && !reply.is_late() {
-                // Of the ids that it brings, the highest alone is followed.
+                // The proxy follows only the highest of the ids that the rows bring.
                 let moves_ids = insert.updated_ids == UpdatedIds::Move || brought.highest.is_some();
                 let natively = if natively { vec![reply.target.clone()] } else { Vec::new() };
                 let effects = Effects { moves_ids, natively, ..Effects::default() };
@@ -313,9 +312,9 @@ impl Session {
         Ok(())
     }
 
-    /// Whether servers tell the id that the last row brought. Measured on both, of a query: not with ON
-    /// DUPLICATE KEY UPDATE, and not where a trigger is fired; of rows that IGNORE leaves out, the last
-    /// one's that is stored, which is not known.
+    /// True if the proxy tells the id that the last row brought, as servers do. Measured on both, for a query:
+    /// servers do not tell it with ON DUPLICATE KEY UPDATE, and not where a trigger is fired. With IGNORE they tell
+    /// the id of the last row that is stored, which is not known.
     async fn tells_last(&mut self, job: &Job<'_>, rows: u64, brought: &Brought) -> Going<bool> {
         let Job { insert, stage, .. } = *job;
         if stage.kind != Kind::Query || brought.last.is_none() {
@@ -374,7 +373,7 @@ impl Session {
         }
     }
 
-    /// How many zero dates in the stage the server will warn of again.
+    /// The number of zero dates in the stage that the server will warn of again.
     async fn zero_dates(&mut self, job: &Job<'_>) -> Result<u16, Stop> {
         let Some(sql) = job.stage.zero_dates() else { return Ok(0) };
         let counted = self.ask_as_then(job, Question::Query(&sql)).await?.ok().and_then(|answer| answer.row);

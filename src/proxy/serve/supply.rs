@@ -1,4 +1,4 @@
-//! What a command needs, found out one after the other; after each the command is decided again.
+//! The facts that a command needs are found out one after the other. After each the command is decided again.
 
 use std::time::Instant;
 

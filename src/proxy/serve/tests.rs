@@ -31,7 +31,7 @@ fn prepare(sql: &str) -> Vec<u8> {
     p(0, [b"\x16", sql.as_bytes()].concat())
 }
 
-/// Of a statement without parameters.
+/// An execution of a statement without parameters.
 fn execute(id: u32) -> Vec<u8> {
     p(0, [&[0x17][..], &id.to_le_bytes(), &[0, 1, 0, 0, 0]].concat())
 }
@@ -282,7 +282,7 @@ async fn what_cannot_be_read_is_the_servers_to_judge() {
         Client(all(&[q(sql), q("SELECT 1")])),
         track,
         told,
-        // What comes after it waits for the answer.
+        // The command after it waits for the answer.
         ToServer(prepare(sql)),
         Server(p(1, b"\xff\x28\x04#42000syntax")),
         ToClient(p(1, b"\xff\x28\x04#42000syntax")),

@@ -118,7 +118,7 @@ impl Draft<'_> {
         let (at, list) = match (alias.list_close, columns) {
             (Some(close), _) => (close, format!(",{name}").into_bytes()),
             (None, Columns::Listed { names, .. }) if !names.is_empty() => {
-                // As the client writes them, in whatever character set.
+                // The names are copied as the client writes them, in whatever character set.
                 let mut list = vec![b'('];
                 for name in names {
                     list.extend_from_slice(name.span.of(text));

@@ -188,7 +188,7 @@ fn filled(
     Ok(filled)
 }
 
-/// What makes the client's statement one that fills the stage.
+/// The edits that make the client's statement one that fills the stage.
 fn edits(load: &Load, schema: &[u8], filled: &[Filled], names: &[Box<[u8]>]) -> Vec<(Span, Box<[u8]>)> {
     let mut edits = vec![(load.table, stage::stage_name(schema).into_boxed_slice())];
     edits.extend(load.partition.map(|span| (span, Box::default())));
@@ -218,7 +218,7 @@ fn head(
     text!(verb.as_bytes(), load.table.of(text), partition, b" ", list, b" ").into()
 }
 
-/// Whether a row in the way has the new one skipped. A client's file is loaded so unless it says
+/// True if a new row is skipped where another is in its way. A client's file is loaded so unless it says
 /// REPLACE.
 fn ignores(load: &Load) -> bool {
     match load.on_duplicate {

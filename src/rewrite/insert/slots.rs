@@ -1,4 +1,4 @@
-//! What each row's value at the id's place means: an id of ours, or the client's own.
+//! The meaning of each row's value at the id's place: an id of ours, or the client's own.
 
 use super::{Draft, Planning, Rows, Stop, refused};
 use crate::rewrite::meaning::{Column, Meaning};
@@ -8,7 +8,7 @@ use crate::rules::model::Explicit;
 use crate::sql::insert::Body;
 use crate::sql::value::IdValue;
 
-/// What becomes of a row's id.
+/// The decision on a row's id.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Slot {
     Generate,

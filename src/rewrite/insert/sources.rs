@@ -19,11 +19,11 @@ struct Named {
     column: String,
 }
 
-/// What a query selects, in the order of the INSERT's columns.
+/// The columns that a query selects, in the order of the INSERT's columns.
 struct Selected {
     /// `None`: something else than a name.
     items: Vec<Option<Named>>,
-    /// What the only table goes by, whose columns need no qualifier. `None`: there are several, or it is not certain.
+    /// The name or alias of the only table, whose columns need no qualifier. `None`: there are several, or it is not certain.
     table: Option<String>,
 }
 
@@ -75,7 +75,7 @@ pub(super) fn edits(
     }
 }
 
-/// Whether it cannot be a column of the INSERT's table.
+/// True if the value cannot be a column of the INSERT's table.
 fn is_of_query(context: &Context<'_>, value: &Named) -> bool {
     match &value.qualifier {
         Some(qualifier) => qualifier != context.table,
@@ -116,7 +116,7 @@ impl Named {
     }
 }
 
-/// What the table after FROM goes by, if nothing but a condition, an order or a limit follows it.
+/// The name or alias of the table after FROM, if nothing but a condition, an order or a limit follows it.
 fn only_table(ahead: &mut Lexer<'_>) -> Result<Option<String>, Odd> {
     const AFTER: &[&str] = &["WHERE", "ORDER", "LIMIT"];
     let first = ahead.peek()?;
@@ -145,7 +145,7 @@ fn only_table(ahead: &mut Lexer<'_>) -> Result<Option<String>, Odd> {
 }
 
 impl Selected {
-    /// Of `SELECT a, q.b AS x FROM ...`, which neither groups nor joins the rows of several queries. `None`: it is another one.
+    /// Reads `SELECT a, q.b AS x FROM ...`, which neither groups nor joins the rows of several queries. `None`: another one.
     fn read(lexer: &Lexer<'_>, span: Span) -> Result<Option<Selected>, Odd> {
         const OTHERS: &[&str] = &[
             "DISTINCT",
@@ -174,7 +174,7 @@ impl Selected {
             if named.is_none() && (name::is_name(first) || first.is_punct(b'*')) {
                 return Ok(None);
             }
-            // What stands after a name, but for an alias, makes an expression of it.
+            // Tokens after a name, but for an alias, make an expression of it.
             let (mut after, mut depth) = (0, u32::from(first.is_punct(b'(')));
             loop {
                 let token = ahead.next()?;
@@ -200,7 +200,7 @@ impl Selected {
         Ok((other.kind == TokenKind::End).then_some(Selected { items, table }))
     }
 
-    /// Where a name was selected for a column that `fits`.
+    /// The place of a name that was selected for a column that `fits`.
     fn place(&self, value: &Named, fits: impl Fn(usize) -> bool) -> Option<usize> {
         self.items.iter().enumerate().find_map(|(place, item)| {
             let item = item.as_ref().filter(|item| name::same_column(&item.column, &value.column))?;

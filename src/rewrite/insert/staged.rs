@@ -112,7 +112,7 @@ pub(super) fn table_span(context: &Context<'_>) -> Span {
     Span { start, end: path.last.span.end }
 }
 
-/// What goes by way of this stage.
+/// The plan of an INSERT that goes by way of this stage.
 pub(super) fn by_stage(context: &Context<'_>, stage: Stage, new_rows: NewRows) -> InsertPlan {
     InsertPlan {
         zero_meant: stage.brings_ids().then_some(stage.zero_is_value),
@@ -172,7 +172,7 @@ fn head(
     Ok((head.into(), quoted))
 }
 
-/// What follows the query or the values, to the end of the text.
+/// The text after the query or the values, to its end.
 pub(super) fn tail(lexer: &Lexer<'_>, start: u32, edits: Vec<(Span, Box<[u8]>)>) -> Filling {
     Filling { start, edits, end: u32::try_from(lexer.text().len()).unwrap_or(u32::MAX) }
 }

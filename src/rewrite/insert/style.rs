@@ -1,4 +1,4 @@
-//! How the ids of a statement are written: docs/design/inserts.md, "The insert id".
+//! The style in which the ids of a statement are written: docs/design/inserts.md, "The insert id".
 
 use super::{Draft, InSets, Planning, Rows, refused};
 use crate::rewrite::meaning::Column;
@@ -33,7 +33,7 @@ impl Draft<'_> {
         self.in_sets = if all.loud { InSets::Loud } else { InSets::AsOne };
         if let Some(odku) = odku {
             if odku.assigns_id == AssignsId::Otherwise {
-                // What is bound to the id may all be the client's own.
+                // The values bound to the id may all be the client's own.
                 let column = self.context.target.id_column();
                 if several && self.plan.ids > 0 {
                     return refused(moves_ids(column));

@@ -105,9 +105,9 @@ pub(super) fn plan(
     })
 }
 
-/// Where values stand in the text.
+/// The place of the values in the text.
 struct Written {
-    /// What fills the stage goes on from here, after its list of columns.
+    /// The statement that fills the stage continues from here, after its list of columns.
     from: u32,
     values: Span,
 }
@@ -122,10 +122,10 @@ fn set_keyword(lexer: &Lexer<'_>, span: Span) -> Planning<Written> {
     Ok(Written { from: token.span.start, values: Span { start: token.span.end, end: span.end } })
 }
 
-/// What has values.
+/// The columns that have values, and these values.
 struct Assigned {
     names: Vec<String>,
-    /// What qualifies them: `t.`
+    /// The qualifiers of the names: `t.`
     qualifiers: Vec<Span>,
     values: Vec<Span>,
 }
@@ -152,7 +152,7 @@ fn assigned(lexer: &Lexer<'_>, context: &Context<'_>, span: Span) -> Planning<As
     }
 }
 
-/// Where DEFAULT stands for the id and asks for one: it is NULL in the stage.
+/// The places at which DEFAULT stands for the id and asks for one: it is NULL in the stage.
 fn default_ids(lexer: &Lexer<'_>, context: &Context<'_>, body: &Body) -> Vec<Span> {
     let Form::Values(rows) = &body.form else { return Vec::new() };
     // There it is zero.
@@ -164,7 +164,7 @@ fn default_ids(lexer: &Lexer<'_>, context: &Context<'_>, body: &Body) -> Vec<Spa
 }
 
 impl Evaluated<'_> {
-    /// Whether the server can evaluate the id first.
+    /// Refuses the statement if the server cannot evaluate the id first.
     fn check_id(&self) -> Planning<()> {
         let (context, column) = (self.context, self.context.target.id_column());
         let is_integer = context.id_column()?.is_some_and(|id| id.data_type.ends_with("int"));
@@ -183,7 +183,7 @@ impl Evaluated<'_> {
     fn check_values(&self, lexer: &Lexer<'_>, span: Span, default_ids: &[Span]) -> Planning<()> {
         let mut ahead = lexer.over(span);
         let mut before: Option<Token> = None;
-        // Of each open parenthesis, whether it holds a query.
+        // One entry for each open parenthesis: true if it holds a query.
         let mut open: Vec<bool> = Vec::new();
         loop {
             let token = ahead.next()?;

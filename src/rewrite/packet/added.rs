@@ -9,7 +9,7 @@ use crate::sql::look::has_whole_word;
 impl Walk<'_> {
     /// It lies between `start` and `end`.
     pub(super) fn add(&mut self, insert: InsertPlan, start: u32, end: u32) -> Result<(), Halt> {
-        // Of a packet's statements only one uses `insert_id` up.
+        // Only one of a packet's statements uses `insert_id` up.
         if (self.effects.insert_id || self.context.insert_id_is_set) && insert.may_take_ids() {
             self.alone(end)?;
         }
@@ -19,9 +19,9 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Whether a statement before `end` may read the id of an earlier INSERT whose
-    /// `LAST_INSERT_ID()` is not known yet. It may where its text names the function or its
-    /// variable, or runs what may do so.
+    /// True if a statement before `end` may read the id of an earlier INSERT whose
+    /// `LAST_INSERT_ID()` is not known yet: its text names the function or its variable, or runs what may
+    /// do so.
     pub(super) fn reads_owed_id(&self, end: u32) -> bool {
         const READERS: [&str; 4] = ["last_insert_id", "identity", "call", "execute"];
         let Some(from) = self.owes_from else { return false };

@@ -1,4 +1,4 @@
-//! What stands around an INSERT and changes what it stores or answers: ANALYZE, SET STATEMENT ...
+//! The parts around an INSERT that change what it stores or answers: ANALYZE, SET STATEMENT ...
 //! FOR, optimizer hints.
 
 use super::{Halt, Place, Resolved, Walk, refused};
@@ -14,7 +14,7 @@ use crate::sql::name;
 use crate::sql::statement::for_statement::{ForStatement, ModeSetting};
 use crate::sql::statement::{self, Statement};
 
-/// How many prefixes are followed.
+/// The most prefixes that are followed.
 const PREFIXES_MAX: usize = 4;
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -39,7 +39,7 @@ impl Around {
         Around { settings: ForStatement { sql_mode, ids }, ..self }
     }
 
-    /// As [`insert::plan`], under what is around the statement that begins at `start`.
+    /// Like [`insert::plan`], under what is around the statement that begins at `start`.
     pub(super) fn plan(
         mut self,
         lexer: &mut Lexer<'_>,
@@ -135,7 +135,7 @@ impl Around {
 }
 
 impl Walk<'_> {
-    /// What goes by way of a stage, after SET STATEMENT ... FOR. Each of its statements has the prefix.
+    /// Checks an INSERT that goes by way of a stage, after SET STATEMENT ... FOR. Each of its statements has the prefix.
     pub(super) fn check_stage(plan: &InsertPlan, place: Place) -> Result<(), Halt> {
         let Around { settings, .. } = place.around;
         // Only what converts a query's values does not depend on what the session's mode is.

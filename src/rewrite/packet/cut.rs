@@ -1,4 +1,4 @@
-//! Where a packet is cut: a statement that cannot be planned, or sent, together with those before it
+//! Cutting a packet: a statement that cannot be planned, or sent, together with those before it
 //! or after it goes to the server in a packet of its own.
 
 use super::{Halt, Walk};
@@ -12,8 +12,8 @@ pub(super) const AFTER_OPAQUE: &str = "this statement follows, in the same packe
                                        sql_mode or the character set; send this statement separately";
 
 impl Walk<'_> {
-    /// What stands before the present statement is answered before this one is planned. `why` is
-    /// said where nothing stands before it in its packet.
+    /// Has the statements before the present one answered before this one is planned. `why` is said
+    /// where no statement is before it in its packet.
     pub(super) fn cut<T>(&self, why: &str) -> Result<T, Halt> {
         let is_later = self.several && self.start > 0;
         Err(Box::new(if is_later {
@@ -23,7 +23,7 @@ impl Walk<'_> {
         }))
     }
 
-    /// Where the statement after one begins that ends at `end`.
+    /// The start of the statement that follows one that ends at `end`.
     pub(super) fn after_semicolon(&self, end: u32) -> usize {
         let next = self.rest(end).and_then(|mut rest| rest.next().ok());
         next.filter(|next| next.is_punct(b';')).map_or(end, |next| next.span.end) as usize

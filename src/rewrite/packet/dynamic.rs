@@ -120,7 +120,7 @@ impl Walk<'_> {
         Edit::over(span, Piece::Text(piece.into()))
     }
 
-    /// How a text is read that runs in this place.
+    /// The dialect of a text that runs in this place.
     fn dialect_of(&self, text: &Text<'_>, place: Place) -> Result<Dialect, Halt> {
         let mut dialect = self.dialect;
         match place.around.settings.sql_mode {

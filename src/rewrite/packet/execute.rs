@@ -121,7 +121,7 @@ impl Walk<'_> {
         self.add(*insert, place.start, using.end)
     }
 
-    /// What values mean when it runs is the session's, where tokens end is as it was prepared.
+    /// The dialect of an execution: the session's for what values mean, and that of PREPARE for where tokens end.
     fn at_execution(&self, statement: &NamedStatement, place: Place) -> Result<Dialect, Halt> {
         let zero_is_value = SqlMode::NO_AUTO_VALUE_ON_ZERO;
         let now = match place.around.settings.sql_mode {
@@ -184,7 +184,7 @@ impl Walk<'_> {
         }
     }
 
-    /// What is bound to the id; `None`: it takes one. Or why that is not known, and what to bind instead.
+    /// The value that is bound to the id; `None`: it takes one. Or why that is not known, and what to bind instead.
     fn bound(
         &self,
         lexer: &Lexer<'_>,

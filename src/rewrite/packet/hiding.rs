@@ -7,7 +7,7 @@ use crate::sql::name::{self, Path};
 use crate::sql::statement::ddl::TableChange;
 use crate::table_name::TableName;
 
-/// Whether a temporary table hides a ruled one.
+/// A temporary table hides a ruled one: no, yes, or perhaps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Hidden {
     No,
@@ -37,8 +37,8 @@ impl Walk<'_> {
                 }
                 TableChange::Renamed { from, to } => {
                     let (Some(from), Some(to)) = (self.names(from), self.names(to)) else { continue };
-                    // MariaDB's RENAME TABLE renames the temporary table, MySQL's the one behind
-                    // it.
+                    // MariaDB's RENAME TABLE renames the temporary table, MySQL's the table
+                    // that it hides.
                     if [&from, &to].iter().any(|name| self.is_hidden(&name.schema, &name.table) != Hidden::No)
                     {
                         self.hide(&from, Hidden::Perhaps);
@@ -60,7 +60,7 @@ impl Walk<'_> {
         };
         match self.overlay.iter().rev().find(alike) {
             Some((made, hidden)) if made.schema == schema && made.table == table => *hidden,
-            // Whether letter case counts is the server's setting.
+            // The server's setting decides whether letter case counts.
             Some((_, Hidden::Yes | Hidden::Perhaps)) => Hidden::Perhaps,
             other if (self.context.hidden)(schema, table) => other.map_or(Hidden::Yes, |_| Hidden::Perhaps),
             _ => Hidden::No,

@@ -15,14 +15,14 @@ use crate::sql::lex::{Lexer, Span};
 use crate::sql::statement::dynamic::Literal;
 use crate::table_name::TableName;
 
-/// What a text leaves behind when it runs.
+/// The changes that a text makes when it runs.
 pub(super) struct Ran {
     pub(super) effects: Effects,
     pub(super) overlay: Vec<(TableName, Hidden)>,
     pub(super) views: Vec<TableName>,
 }
 
-/// What a text within a statement turned out to be.
+/// The result of planning a text within a statement.
 pub(super) enum Inner {
     /// It passes, and does this when it runs.
     Passes(Box<Ran>),
@@ -35,7 +35,7 @@ pub(super) struct Text<'a> {
     pub(super) place: TextPlace<'a>,
 }
 
-/// Where it stands in the packet.
+/// The place of a text in the packet.
 pub(super) enum TextPlace<'a> {
     Literal(&'a Literal),
     /// The server evaluated this expression. Where the text must change, a string takes its place.
@@ -43,7 +43,7 @@ pub(super) enum TextPlace<'a> {
 }
 
 impl Walk<'_> {
-    /// What a user's variable or a plain expression holds; the server is asked.
+    /// The value of a user's variable or a plain expression; the server is asked.
     pub(super) fn value(&self, lexer: &Lexer<'_>, span: Span, place: Place) -> Result<Value, Halt> {
         self.ask(lexer, span, place, question)
     }
@@ -111,7 +111,7 @@ impl Walk<'_> {
         })
     }
 
-    /// What ended the plan of a text, as it concerns the packet.
+    /// The result that ended the plan of a text, as it concerns the packet.
     fn outside(&self, planned: Planned, text: &[u8], place: Place) -> Planned {
         let (unreadable, stale) = match planned {
             Planned::Unreadable(unreadable) => (unreadable, None),
@@ -129,7 +129,7 @@ impl Walk<'_> {
         }
     }
 
-    /// What a text that passes does when it runs. Session tracking tells how it leaves the session.
+    /// Notes what a text that passes does when it runs. Session tracking tells how it leaves the session.
     pub(super) fn runs(&mut self, ran: Ran) {
         let Effects {
             ddl,
@@ -160,7 +160,7 @@ impl Walk<'_> {
     }
 }
 
-/// What is around an EXECUTE may change what its INSERT stores.
+/// Refuses a prefix around an EXECUTE that may change what its INSERT stores.
 pub(super) fn check_around(insert: &InsertPlan, place: Place) -> Result<(), Halt> {
     if place.around.settings.ids && (insert.ids > 0 || !insert.id_params.is_empty() || insert.stage.is_some())
     {

@@ -10,12 +10,12 @@ use crate::sql::name::{self, Path};
 use crate::sql::statement::Statement;
 use crate::sql::statement::moves::moves_ids;
 
-/// What a statement that holds others does to what follows it.
+/// The effects of a statement that holds others on what follows it.
 #[derive(Clone, Copy)]
 struct Inside {
     /// Nothing in it can change how later statements are read.
     keeps_session: bool,
-    /// Where it ends is not known: all of the packet was judged as part of it.
+    /// The statement's end is not known: all of the packet was judged as part of it.
     takes_rest: bool,
 }
 
@@ -37,7 +37,7 @@ impl Walk<'_> {
         Ok(inside.takes_rest)
     }
 
-    /// Whether a statement that inserts nothing by its text may give rows other ids, or bring rows with ids.
+    /// True if a statement that inserts nothing by its text may give rows other ids, or bring rows with ids.
     pub(super) fn moves_ids(&self, before: &Lexer<'_>) -> bool {
         let mut lexer = before.clone();
         match lexer.peek() {
@@ -110,7 +110,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Of an INSERT in a compound statement.
+    /// Refuses an INSERT into a ruled table in a compound statement.
     fn refuse_ruled(&self, text: &[u8], table: Path) -> Result<(), Halt> {
         match self.lookup(text, table)? {
             Resolved::Ruled(target) => refused(target.at(

@@ -1,4 +1,4 @@
-//! What goes by way of a stage, by SQL's PREPARE, EXECUTE and EXECUTE IMMEDIATE: the session runs it
+//! An INSERT that goes by way of a stage, by SQL's PREPARE, EXECUTE and EXECUTE IMMEDIATE: the session runs it
 //! by the client's own text, and binds what USING has.
 //!
 //! In the server's keeping the name stands for a statement with one parameter more, which does
@@ -72,7 +72,7 @@ impl Walk<'_> {
         using: &Using,
         place: Place,
     ) -> Result<(), Halt> {
-        // What stands before it in its packet may set these.
+        // Statements before it in its packet may set these.
         self.named_alone(lexer)?;
         let modes = |mode: SqlMode| mode.without(SqlMode::NO_AUTO_VALUE_ON_ZERO);
         let is_as_then = statement.dialect.charset == self.dialect.charset

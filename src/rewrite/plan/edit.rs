@@ -1,9 +1,9 @@
-//! What changes in a text: where, and what goes there.
+//! The changes in a text: their places, and what goes there.
 
 use crate::sql::dialect::ClientCharset;
 use crate::sql::lex::Span;
 
-/// How the ids are written, and so what the OK packet and LAST_INSERT_ID() hold afterwards
+/// The form in which ids are written, and so what the OK packet and LAST_INSERT_ID() hold afterwards
 /// (docs/design/inserts.md, "The insert id").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
@@ -15,7 +15,7 @@ pub enum Style {
     /// affected row is the inserted one, 2 mean that the OK packet has the updated row's id;
     /// otherwise send 0.
     OdkuOne,
-    /// The same with a literal in place of the wrapper, where that would show or where rows may be
+    /// Like `OdkuOne`, with a literal in place of the wrapper, where that would show or where rows may be
     /// ignored: `last_insert_id` is set later, where the row was inserted.
     OdkuLiteral,
     /// ON DUPLICATE KEY UPDATE of one row into an AUTO_INCREMENT column: a literal, and the OK
@@ -47,7 +47,7 @@ impl Edit {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::rewrite) enum Piece {
-    /// As it is, in the client's character set.
+    /// The bytes as they are, in the client's character set.
     Text(Box<[u8]>),
     /// The id's column, quoted, in the client's character set, between these.
     Column {

@@ -1,4 +1,4 @@
-//! What a packet's statements do to the session that the next packet is read in, as far as their
+//! The effects of a packet's statements on the session that the next packet is read in, as far as their
 //! text shows.
 
 use std::sync::Arc;
@@ -42,22 +42,22 @@ pub struct Effects {
     /// A routine or a compound statement ran: it may have prepared other statements under the
     /// session's names.
     pub routine: bool,
-    /// What PREPARE and DEALLOCATE did to the session's names, in the order of the text, each with
+    /// The changes that PREPARE and DEALLOCATE made to the session's names, in the order of the text, each with
     /// its statement's number in the packet.
     pub prepared_names: Vec<(usize, NamedChange)>,
-    /// What the single INSERT of a text that is prepared goes into, where no rule concerns it.
+    /// The table that the single INSERT of a text that is prepared goes into, where no rule concerns it.
     pub inserts_into: Option<Box<TableName>>,
     /// Ruled tables whose new rows the server numbers itself: the statement went on as it came.
     pub natively: Vec<Arc<Target>>,
 }
 
 impl Effects {
-    /// What may be done by a text that nobody has read.
+    /// The effects of a text that nobody has read.
     pub fn unseen() -> Self {
         Effects { opaque: true, routine: true, moves_ids: true, ..Effects::default() }
     }
 
-    /// The same of one that inserts into tables whose rows the server numbers.
+    /// The effects of such a text that inserts into tables whose rows the server numbers.
     pub fn forwarded(natively: Vec<Arc<Target>>) -> Self {
         Effects { natively, ..Effects::unseen() }
     }
@@ -68,7 +68,7 @@ impl Effects {
         self.moves_ids = true;
     }
 
-    /// Whether there is nothing to be said of it.
+    /// True if there are no effects to note.
     pub fn is_nothing(&self) -> bool {
         self.leave_session()
             && !self.explains_report
@@ -77,7 +77,7 @@ impl Effects {
             && self.natively.is_empty()
     }
 
-    /// Whether a later statement is read just as this one was.
+    /// True if a later statement is read just as this one was.
     pub fn leave_session(&self) -> bool {
         !(self.ddl || self.moves_ids || self.opaque || self.tracking || self.insert_id || self.routine)
             && self.prepared_names.is_empty()

@@ -1,4 +1,4 @@
-//! What SQL's PREPARE leaves behind, and what only the session can say of the text in a variable.
+//! The statements that SQL's PREPARE names, and what only the session can say of the text in a variable.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ pub struct NamedStatement {
     pub source: Vec<u8>,
     pub dialect: Dialect,
     pub(in crate::rewrite) database: Database,
-    /// What its literals have, if it `is_staged`.
+    /// The collation of its literals, if it `is_staged`.
     pub(in crate::rewrite) collation: String,
     /// With hidden parameters; `None`: as it came, or `is_staged`.
     pub(in crate::rewrite) sent: Option<PreparedText>,
@@ -30,7 +30,7 @@ pub(in crate::rewrite) enum Database {
     Unknown,
 }
 
-/// What the session knows of a name. Letter case does not count.
+/// The session's knowledge of a name. Letter case does not count.
 #[derive(Debug, Clone)]
 pub enum Known {
     /// Nobody prepared it, or it was deallocated.
@@ -41,7 +41,7 @@ pub enum Known {
     /// A routine that ran since, or a packet that failed half-way, may have prepared something
     /// else.
     Perhaps(Arc<NamedStatement>),
-    /// Of a packet that failed half-way.
+    /// A packet that failed half-way prepared it, or it was prepared before its table had a rule.
     Lost,
 }
 
@@ -60,7 +60,7 @@ impl NamedChange {
     }
 }
 
-/// What the server answered to a `question`.
+/// The server's answer to a `question`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
     NotAsked,
@@ -72,7 +72,7 @@ pub enum Value {
     Failed(Vec<u8>),
 }
 
-/// What only the session knows.
+/// The facts that only the session knows.
 pub trait SessionFacts {
     fn prepared(&self, name: &str) -> Known;
     fn value(&self, question: &[u8]) -> Value;
@@ -82,7 +82,7 @@ pub trait SessionFacts {
         Some("")
     }
 
-    /// Whether LAST_INSERT_ID() may stand in a text: MySQL Router refuses it (3566) where sessions
+    /// True if LAST_INSERT_ID() may be in a text: MySQL Router refuses it (3566) where sessions
     /// share connections.
     fn takes_last_insert_id(&self) -> bool {
         true
@@ -102,7 +102,7 @@ impl SessionFacts for Fresh {
     }
 }
 
-/// Of a text that the server is asked for, in UTF-8. Its answer, twice as long, must fit into a
+/// The most bytes, in UTF-8, of a text that the server is asked for. Its answer, twice as long, must fit into a
 /// packet that is read whole (2 MiB).
 const TEXT_BYTES_MAX: u32 = 1_000_000;
 

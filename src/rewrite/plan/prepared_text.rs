@@ -5,7 +5,7 @@ use crate::rewrite::plan::edit::Style;
 /// More placeholders the protocol cannot count.
 pub const PARAMS_MAX: usize = 65_535;
 
-/// What goes to the server in COM_STMT_PREPARE, and what its executions need.
+/// The text that goes to the server in COM_STMT_PREPARE, and what its executions need.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PreparedText {
     pub text: Vec<u8>,

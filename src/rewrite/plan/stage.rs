@@ -27,17 +27,17 @@ macro_rules! text {
 }
 pub(in crate::rewrite) use text;
 
-/// What the statements of this way are made of. Names are quoted, in the client's character set.
+/// The parts of the statements that go this way. Names are quoted, in the client's character set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stage {
-    /// Where it is made: the schema of the table, or of the view that the statement names.
+    /// The schema that the stage is made in: that of the table, or of the view that the statement names.
     pub(in crate::rewrite) schema: Box<[u8]>,
     /// The table's name in the client's text.
     pub(in crate::rewrite) table: Span,
     pub filling: Filling,
     /// The statement that stores the rows, up to its query: INSERT INTO t (id, a, b).
     pub(in crate::rewrite) head: Box<[u8]>,
-    /// What follows that query, in the client's text, with other names for the query's columns.
+    /// The client's text after that query, with other names for the query's columns.
     pub tail: Filling,
     pub(in crate::rewrite) columns: Vec<Column>,
     /// Which of them is the id. `None`: the statement brings none.
@@ -57,7 +57,7 @@ pub struct Stage {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Named {
     pub text: Box<[u8]>,
-    /// What USING binds to its parameters, as it is written there.
+    /// The values that USING binds to its parameters, as they are written there.
     pub args: Vec<Box<[u8]>>,
 }
 
@@ -67,7 +67,7 @@ pub(in crate::rewrite) struct Column {
     pub(in crate::rewrite) name: Box<[u8]>,
     /// Its values go into the table. Those of a generated column are read and dropped.
     pub(in crate::rewrite) is_stored: bool,
-    /// Of a type that has zero dates.
+    /// The column's type has zero dates.
     pub(in crate::rewrite) is_date: bool,
 }
 
@@ -77,7 +77,7 @@ pub struct Filling {
     pub start: u32,
     /// In the order of the text.
     pub edits: Vec<(Span, Box<[u8]>)>,
-    /// Where the client's query, values or LOAD ends in its text.
+    /// The end of this part: of the client's query, values or LOAD, or of what follows them.
     pub end: u32,
 }
 
@@ -95,7 +95,7 @@ impl Filling {
     }
 }
 
-/// What fills a stage.
+/// The source of a stage's rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// INSERT ... SELECT
@@ -115,7 +115,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// What a user calls it.
+    /// The user's name for it.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Query => "INSERT ... SELECT",
@@ -125,11 +125,11 @@ impl Kind {
     }
 }
 
-/// What keeps the stage.
+/// The storage engine of the stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Engine {
     InnoDb,
-    /// Of a table that is too wide for InnoDB.
+    /// For a table that is too wide for InnoDB.
     MyIsam,
 }
 
@@ -138,7 +138,7 @@ pub enum Engine {
 pub enum Nulls {
     /// All: a trigger of the table may fill what it does not take as NULL.
     Anywhere,
-    /// Those of the table that may, and the id.
+    /// The columns that may be NULL in the table, and the id.
     AsInTable,
 }
 
@@ -151,7 +151,7 @@ pub struct Numbering {
     pub takes: Takes,
     /// The first id; `None`: the server numbers the rows.
     pub first: Option<u64>,
-    /// How many there are.
+    /// The number of ids.
     pub ids: u64,
 }
 
@@ -163,7 +163,7 @@ pub enum Takes {
     None,
 }
 
-/// What is known of a filled stage, from the answer to [`Stage::counting`].
+/// The facts known about a filled stage, from the answer to [`Stage::counting`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Brought {
     /// The lowest number.
@@ -177,7 +177,7 @@ pub struct Brought {
 }
 
 impl Stage {
-    /// Whether the statement has values for the id.
+    /// True if the statement has values for the id.
     pub fn brings_ids(&self) -> bool {
         self.id_place.is_some()
     }
@@ -189,7 +189,7 @@ impl Stage {
         text!(self.head, b"SELECT ", nulls.as_bytes(), from)
     }
 
-    /// What stands before the statement and holds for it.
+    /// Puts a prefix that holds for the statement in front of it.
     pub(in crate::rewrite) fn put_before(&mut self, prefix: &[u8]) {
         self.head = [prefix, b" ", &*self.head].concat().into();
     }
@@ -236,7 +236,7 @@ impl Stage {
         matches!(self.kind, Kind::Load { .. })
     }
 
-    /// Whether [`Stage::counting`] has to be asked: an INSERT ... SELECT without ids tells all by itself.
+    /// True if [`Stage::counting`] has to be asked: an INSERT ... SELECT without ids tells all by itself.
     pub fn is_counted(&self) -> bool {
         self.brings_ids() || self.is_load()
     }
@@ -252,7 +252,7 @@ impl Stage {
         text!(begin, NR, b"),COUNT(", counted, b"))) FROM ", self.name(), b" LIMIT 1")
     }
 
-    /// What the last row brought for the id, as digits in hexadecimal; `-`, where it takes one.
+    /// The query for the id that the last row brought, as digits in hexadecimal; `-`, where it takes one.
     /// `None`: the statement brings no ids.
     pub fn last_id(&self) -> Option<Vec<u8>> {
         let name = self.id().filter(|_| !self.is_load())?;
@@ -260,8 +260,8 @@ impl Stage {
         Some(text!(last, b" ORDER BY ", NR, b" DESC LIMIT 1"))
     }
 
-    /// How many zero dates there are in it, as digits in hexadecimal: where sql_mode has NO_ZERO_DATE, the server warns of each when it is
-    /// stored, again. `None`: there is no column for them, or the statement sets sql_mode for itself.
+    /// The query for the number of zero dates in it, as digits in hexadecimal: where sql_mode has NO_ZERO_DATE, the server warns
+    /// of each when it is stored, again. `None`: there is no column for them, or the statement sets sql_mode for itself.
     pub fn zero_dates(&self) -> Option<Vec<u8>> {
         let sets_mode = memchr::memmem::find(&self.head.to_ascii_lowercase(), b"sql_mode").is_some();
         let mut dates = self.dates().filter(|_| !sets_mode).peekable();
@@ -305,7 +305,7 @@ impl Stage {
         (first, ids): (Option<&[u8]>, &[u8]),
     ) -> Vec<u8> {
         let id = first.map_or(b"NULL".to_vec(), |first| id_of_row(numbering, spacing, first, ids));
-        // Where several columns fail, MySQL tells of the first one, and of an id without a value in
+        // If several columns fail, MySQL tells of the first one, and of an id without a value in
         // a warning.
         let mut values: Vec<_> = self.id_place.is_none().then(|| id.clone()).into_iter().collect();
         // The names in ON DUPLICATE KEY UPDATE are the table's alone.
@@ -341,7 +341,7 @@ impl Stage {
         self.columns.iter().enumerate().filter(|(_, column)| column.is_stored)
     }
 
-    /// Whether a row takes an id, by its column of the id.
+    /// The condition under which a row takes an id, by its column of the id.
     fn takes(&self, name: &[u8]) -> Vec<u8> {
         let zero = if self.zero_is_value { Vec::new() } else { text!(b" OR ", name, b"=0") };
         text!(name, b" IS NULL", zero)
@@ -381,7 +381,7 @@ fn id_of_row(numbering: &Numbering, spacing: &Spacing, first: &[u8], ids: &[u8])
     text!(b"IF(", nth, b"<", ids, b",", id, b",18446744073709551615+", NR, b"+0*UUID_SHORT())")
 }
 
-/// As the derived table names the column at this place.
+/// The derived table's name for the column at this place.
 pub(in crate::rewrite) fn column_name(nth: usize) -> Vec<u8> {
     text!(b"`rowstamp c", digits(nth as u64 + 1), b"`")
 }

@@ -13,8 +13,8 @@ use crate::rules::model::{
     Collide, ColumnShape, Explicit, GeneratorSpec, InsertId, Mode, Rule, TableShape, Unavailable,
 };
 
-/// What was taken for a table, since the process began. All are alike: whatever was counted, a table is
-/// the same.
+/// The ids that were taken for a table since the process began. Any two compare as equal: whatever was counted, a
+/// table is the same.
 #[derive(Debug, Default)]
 pub struct Filled {
     counted: Arc<Counted>,
@@ -33,15 +33,16 @@ struct Counted {
 pub struct Looks {
     /// Held while the table is looked at: others that wait for the same look find that it is done.
     pub looking: tokio::sync::Mutex<()>,
-    /// How many statements had been seen that may give rows other ids, before the last look.
+    /// The number of statements that may give rows other ids, as seen before the last look.
     pub moves: AtomicU64,
-    /// Whether statements have taken ids for the table since the background looked at it.
+    /// True if statements have taken ids for the table since the background looked at it.
     pub is_used: AtomicBool,
     /// The last look: when it began, from which its age counts, and when it ended. `None`: it failed.
     pub looked_at: Mutex<Option<(Instant, Instant)>>,
-    /// How often an id has collided, or the server has numbered rows, and a generator could not be raised: each time it is to be raised above the table's ids.
+    /// The number of times that an id has collided, the server has numbered rows, or a generator could not be raised: each
+    /// time it is to be raised above the table's ids.
     pub due: AtomicU64,
-    /// How often it had been so before the generator was raised last.
+    /// The value of `due` when the generator was raised last.
     pub done: AtomicU64,
     /// When it was logged last that ids came into the table without the generator.
     pub told: Mutex<Option<Instant>>,
@@ -53,7 +54,7 @@ pub struct Looks {
     pub above: Mutex<Option<(u64, Instant)>>,
     /// When the server numbered rows last.
     pub native_at: Mutex<Option<Instant>>,
-    /// Whether an index begins with the id: without one, a look takes a look at each row. Unset where that is not known.
+    /// True if an index begins with the id: without one, a look takes a look at each row. Unset where that is not known.
     pub has_index: Mutex<Option<bool>>,
 }
 
@@ -82,7 +83,7 @@ impl Filled {
         }
     }
 
-    /// How often ids came into the table without the generator, and it was raised above them.
+    /// The number of times that ids came into the table without the generator, and it was raised above them.
     pub fn overtaken(&self) -> u64 {
         self.counted.overtaken.load(Ordering::Relaxed)
     }
@@ -91,7 +92,7 @@ impl Filled {
         self.counted.overtaken.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Of another table, which counts as this one.
+    /// The counts of this table for another one, which counts as this one but has looks of its own.
     #[must_use]
     pub fn of_another(&self) -> Filled {
         Filled { counted: Arc::clone(&self.counted), looks: Looks::default() }
@@ -122,7 +123,7 @@ pub struct Target {
     pub table: String,
     /// `None`: there is no control account to read it with.
     pub shape: Option<Arc<TableShape>>,
-    /// How the ids of one statement lie.
+    /// The spacing of the ids of one statement.
     pub spacing: Spacing,
     /// The statement names a view of the table; `shape` is the view's then.
     pub view: Option<Through>,
@@ -135,7 +136,7 @@ pub struct Target {
 pub struct Through {
     pub schema: String,
     pub name: String,
-    /// What it calls the id's column.
+    /// The view's name for the id's column.
     pub column: String,
 }
 
@@ -145,7 +146,7 @@ impl Target {
         self.filled.looks.looked_at.lock().is_some_and(|(_, ended)| ended > moment)
     }
 
-    /// Of calls that draw ids for no table. Its name is one that no table of the rules has.
+    /// The target of calls that draw ids for no table. Its name is one that no table of the rules has.
     pub fn of_generator(spec: &GeneratorSpec) -> Self {
         let rule = Rule {
             schema: spec.name.schema.clone(),
@@ -169,7 +170,7 @@ impl Target {
         Target { rule, table: table.to_owned(), shape, spacing, view: None, filled: Arc::default() }
     }
 
-    /// What the statement calls the id's column.
+    /// The statement's name for the id's column.
     pub fn id_column(&self) -> &str {
         self.view.as_ref().map_or(&self.rule.column, |view| &view.column)
     }
@@ -179,33 +180,33 @@ impl Target {
         self.shape.as_deref()?.column(self.id_column())
     }
 
-    /// Whether the server numbers a row whose id is left out.
+    /// True if the server numbers a row whose id is left out.
     pub fn keeps_auto_increment(&self) -> bool {
         self.id_shape().is_some_and(|id| id.auto_increment)
     }
 
-    /// Whether a statement that cannot be rewritten may go to the server as it came. Nobody looks then at the ids that the client
+    /// True if a statement that cannot be rewritten may go to the server as it came. Nobody looks then at the ids that the client
     /// has written.
     pub fn may_be_forwarded(&self) -> bool {
         self.keeps_auto_increment() && self.rule.explicit != Explicit::Reject
     }
 
-    /// Whether its rows go to the server without ids while there are none to be had.
+    /// True if its rows go to the server without ids while no ids can be obtained.
     pub fn may_go_without(&self) -> bool {
         self.rule.unavailable == Unavailable::Native && self.keeps_auto_increment()
     }
 
-    /// Whether a trigger of the table may read LAST_INSERT_ID(), and so would see a wrapper act.
+    /// True if a trigger of the table may read LAST_INSERT_ID(), and so would see what a wrapper sets.
     pub fn shows_insert_id(&self) -> bool {
         self.shape.as_ref().is_some_and(|shape| shape.shows_insert_id)
     }
 
-    /// Whether a trigger of the table may write another id than the statement has.
+    /// True if a trigger of the table may write another id than the statement has.
     pub fn trigger_writes_id(&self) -> bool {
         self.id_shape().is_some_and(|id| id.set_by_trigger)
     }
 
-    /// Whether an update of a row fires a trigger.
+    /// True if an update of a row fires a trigger.
     pub fn fires_on_update(&self) -> bool {
         self.shape.as_ref().is_some_and(|shape| shape.fires_on_update)
     }

@@ -77,7 +77,7 @@ impl Taking<'_> {
         Ok(true)
     }
 
-    /// Whether the ids stand in a column that was added.
+    /// Takes the ids out of the rows. True if they stand in a column that was added.
     fn take_from_rows(&mut self, before: &Insert, old: &[Row], new: &mut [Row]) -> Compared<bool> {
         if old.len() != new.len() {
             return Err(Difference("the number of rows has changed"));
@@ -100,7 +100,7 @@ impl Taking<'_> {
         Ok(place.is_none())
     }
 
-    /// Where no columns are listed, their list is added.
+    /// Takes out the list of columns that is added where none is listed.
     fn take_list(&self, columns: &mut Vec<ObjectName>) -> Compared<()> {
         let shape = self.insert.target.shape.as_deref();
         let expected =
@@ -168,7 +168,7 @@ impl Taking<'_> {
         if lacks_id || !self.zero_is_value && old != new && is_constant(old) {
             self.id(new)?;
         } else if !is_default(old) {
-            // What has changed nevertheless is found with all else.
+            // Any other change is found with everything else.
             return Ok(());
         } else if new.to_string() != "0" {
             return Err(Difference("DEFAULT has not become the zero that it stores"));
@@ -177,7 +177,7 @@ impl Taking<'_> {
         Ok(())
     }
 
-    /// Whether it is the statement's next id, written as its style has it.
+    /// Takes out the statement's next id, which must be written as its style has it.
     fn id(&mut self, value: &Expr) -> Compared<()> {
         let nth = u64::from(self.nth);
         let is_wrapped = matches!(self.insert.style, Style::Wrapped | Style::OdkuOne);
@@ -201,7 +201,7 @@ impl Taking<'_> {
         if is_it { Ok(()) } else { Err(Difference("the id of a row is not the next one")) }
     }
 
-    /// Whether it is written as text, of which the server warns as it would of what the client
+    /// True if the id is written as text, of which the server warns as it would of what the client
     /// wrote.
     fn is_warned(&self, value: &Expr) -> bool {
         let is_here = |edit: &Edit| matches!(edit.piece, Piece::Id(Id { nth, form: IdForm::Warned, .. }) if nth == self.nth);

@@ -107,7 +107,7 @@ fn table_of<'a>(template: &GeneratorName, name: &'a GeneratorName) -> Option<&'a
     name.name.strip_prefix(before)?.strip_suffix(after)
 }
 
-/// Whether a table of this name is this rule's, as far as the texts show.
+/// True if this rule is the rule of a table of this name, as far as the texts show.
 fn is_for(link: &Link<'_>, rule: &Rule, table: &str) -> bool {
     let its_own = (rule.schema.clone(), table.to_owned());
     pattern::matches(&rule.table, table) && (rule.table == table || !link.rules.contains_key(&its_own))

@@ -10,7 +10,7 @@ use crate::rules::{RuleSet, short_lived};
 use crate::table_name::NameCase;
 use crate::toml_file::{self, Findings, UtcTime};
 
-/// What is found in files a.toml, b.toml, ..., a line each.
+/// The findings in files a.toml, b.toml, ..., a line each.
 fn found(files: &[&str]) -> Vec<String> {
     let mut findings = Findings::default();
     let names = ["a.toml", "b.toml", "c.toml"];

@@ -156,7 +156,7 @@ fn written(name: &str, quoted: bool, upper: &[bool]) -> String {
 }
 
 proptest! {
-    /// What a rule names is never missed, however it is written and whatever stands around it.
+    /// A name of a rule is never missed, however it is written and whatever is around it.
     #[test]
     fn a_name_that_is_there_is_seen(
         pattern in "[a-zé_$` *?-]{1,8}",

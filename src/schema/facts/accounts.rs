@@ -1,4 +1,4 @@
-//! Who may do what with ruled tables: the grants of all accounts, as far as the control account sees them.
+//! The grants of all accounts, as far as the control account sees them: which account may do what with ruled tables.
 //!
 //! Source: MySQL manual, "The INFORMATION_SCHEMA COLUMN_PRIVILEGES Table" and its like. Without SELECT on the schema `mysql` an account
 //! sees its own grants there (measured on MariaDB 10.11 and MySQL 9.7).
@@ -11,7 +11,7 @@ use mysql_async::{Conn, Row};
 use super::read::limited;
 use crate::schema::SchemaError;
 
-/// That an INSERT may need.
+/// The privileges that an INSERT may need.
 const PRIVILEGES: &str = "('INSERT', 'SELECT', 'UPDATE', 'CREATE TEMPORARY TABLES')";
 /// MariaDB's role that all accounts have.
 pub const PUBLIC: &str = "'PUBLIC'@''";
@@ -31,7 +31,7 @@ pub struct Right {
     pub on: Scope,
 }
 
-/// What a right is for.
+/// The place that a right is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scope {
     All,

@@ -74,7 +74,7 @@ pub(super) async fn limited<T>(
     within(QUERY_LIMIT, query).await
 }
 
-/// Where no index gives it, a large table is left alone.
+/// The highest id of a table. A large table in which no index gives it is left alone.
 async fn highest(schema: &Schema, table: &TableFacts, rule: &Rule) -> Highest {
     let is_it = |name: &str| name.to_lowercase() == rule.column.to_lowercase();
     let Some(column) = table.column(is_it) else {
@@ -186,7 +186,7 @@ impl Reader {
                    ON c.table_schema = k.table_schema AND c.table_name = k.table_name AND c.column_name = k.column_name \
                    WHERE k.referenced_table_schema = ? ORDER BY k.table_schema, k.table_name, k.constraint_name";
         let rows = self.rows(sql, &[schema]).await?;
-        // As of `is_same`, of the joined names.
+        // The join too compares names without their case (see `is_same`). Only names that are spelled alike are one table's.
         let is_one = |row: &&Row| text(row, 2) == text(row, 15);
         let key = |row: &Row| {
             Some(ForeignKey {
@@ -327,7 +327,7 @@ fn table(row: &Row) -> Option<TableFacts> {
     })
 }
 
-/// Behind `at` other columns of the row: name, type, and so on.
+/// Reads a column after `at` other columns of the row: name, type, and so on.
 fn column(row: &Row, at: usize) -> Option<ColumnFacts> {
     let column_type = text(row, at + 2)?;
     // MariaDB writes a DEFAULT of NULL as the word.

@@ -37,7 +37,7 @@ const NOT_SET_WHILE_SHARED: u16 = 1766;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServerFacts {
     pub variables: BTreeMap<String, String>,
-    /// That are connected, as far as the account sees them.
+    /// The number of replicas that are connected, as far as the account sees them.
     pub replicas: u64,
     /// It is MySQL Router, and sessions share its connections (`connection_sharing`).
     pub shares_connections: bool,
@@ -55,7 +55,7 @@ impl ServerFacts {
             let rows: Vec<(String, String)> = limited(conn.query(sql)).await?;
             variables.extend(rows.into_iter().map(|(name, value)| (name.to_lowercase(), value)));
         }
-        // Of others' threads one sees what PROCESS lets one see.
+        // The account sees other users' threads only if it has PROCESS.
         let dumps = "SELECT COUNT(*) FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'";
         let seen: Option<u64> = limited(conn.query_first(dumps)).await.ok().flatten();
         let told = variables.get("slaves_connected").and_then(|n| n.parse().ok()).unwrap_or(0);
@@ -86,7 +86,7 @@ impl ServerFacts {
         self.variable(name).parse().unwrap_or(1)
     }
 
-    /// Whether a wrong value is an error instead of being stored otherwise.
+    /// True if a wrong value is an error. If not, the server stores another value in its place.
     pub fn is_strict(&self) -> bool {
         let mode = self.variable("sql_mode").to_ascii_uppercase();
         ["STRICT_TRANS_TABLES", "STRICT_ALL_TABLES", "TRADITIONAL"].iter().any(|strict| mode.contains(strict))

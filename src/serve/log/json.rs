@@ -23,7 +23,7 @@ where
         let level = event.metadata().level().as_str().to_ascii_lowercase();
         let now = humantime::format_rfc3339_micros(SystemTime::now());
         write!(out, "{{\"ts\":\"{now}\",\"level\":\"{level}\",\"msg\":{}", Value::from(fields.message))?;
-        // Of a library: its name tells what the message is about.
+        // A library's line has its name, which tells what the message is about.
         let target = event.metadata().target();
         if !target.starts_with("rowstamp") {
             write!(out, ",\"from\":{}", Value::from(target))?;
@@ -35,7 +35,7 @@ where
     }
 }
 
-/// What an event says.
+/// The message and the fields of an event.
 #[derive(Default)]
 pub(super) struct Fields {
     message: String,
@@ -43,7 +43,7 @@ pub(super) struct Fields {
 }
 
 impl Fields {
-    /// As one line for people.
+    /// One line for people.
     pub(super) fn text(&self) -> String {
         let of = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let others = self.others.iter().map(|(name, value)| format!(", {name} {}", of(value)));

@@ -13,12 +13,12 @@ use super::json::Fields;
 use crate::admin::EventRow;
 use crate::admin::status::seconds_since_1970;
 
-/// As many as a screen has.
+/// The lines that are kept: as many as a screen has.
 const ROWS_MAX: usize = 50;
-/// Of a line; what is longer is cut.
+/// The longest line that is kept; a longer one is cut.
 const CHARACTERS_MAX: usize = 500;
 
-/// Of this process.
+/// The last lines of this process.
 static ROWS: Mutex<VecDeque<EventRow>> = Mutex::new(VecDeque::new());
 
 /// The newest first.

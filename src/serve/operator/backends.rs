@@ -1,4 +1,4 @@
-//! The servers behind the proxy, as operators see them.
+//! The servers of `backend.address`, as operators see them.
 
 use crate::admin::BackendRow;
 use crate::schema::Role;

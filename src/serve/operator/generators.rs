@@ -12,7 +12,7 @@ use crate::rules::model::{GeneratorKind, GeneratorName, GeneratorSpec};
 use crate::serve::operator::rates::Rates;
 use crate::tables::InForce;
 
-/// How long the store may take to raise a bound.
+/// The time that the store has to raise a bound.
 const DEADLINE: Duration = Duration::from_secs(5);
 
 /// By name. Those that no rule which acts names are not opened.
@@ -117,7 +117,7 @@ fn of_timestamp(timestamp: &Timestamp, row: GeneratorRow) -> GeneratorRow {
     }
 }
 
-/// What the console's RAISE GENERATOR does.
+/// Raises a sequence, for the console's RAISE GENERATOR.
 pub(super) async fn raise(
     tables: &InForce,
     name: &GeneratorName,
@@ -152,7 +152,7 @@ pub(super) async fn raise(
              never lowered"
         )));
     }
-    // What is reserved and issued lies below the bound, so it tells of the tables too.
+    // Ids that are reserved and issued lie below the bound, so it tells of the tables too.
     if let Some(far) = (Reach { bound, highest: None, max }).far(to).filter(|_| !is_meant) {
         return Err(DeskError::Wrong(format!(
             "{name} is not raised: {far} (`rowstamp store lower`); to raise it all the same, write RAISE GENERATOR {name} TO {to} YES"

@@ -1,5 +1,5 @@
-//! Whether the backend and the store answer, found out by asking: where nobody inserts, nobody else
-//! asks them, and a proxy that is not ready for that reason gets no clients that would.
+//! Checks that the backend and the store answer, by asking them. Without INSERTs nobody else asks them, and a proxy
+//! that is not ready for that reason gets no clients that would insert.
 
 use std::sync::Weak;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -65,7 +65,8 @@ async fn ask_backend(schema: Option<&Schema>) -> Backend {
             let ours = SystemTime::now() - asked.elapsed() / 2;
             let ours = ours.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
             let theirs = Duration::from_micros(theirs.micros()).as_secs_f64();
-            // Where there are several, none of them takes writes: else another one would have been chosen.
+            // If there are several servers and this one is read_only, none takes writes: otherwise another one would
+            // have been chosen.
             let read_only = schema.is_read_only().await;
             let role = match read_only {
                 Ok(true) => Role::ReadOnly,
@@ -86,7 +87,7 @@ async fn ask_backend(schema: Option<&Schema>) -> Backend {
     }
 }
 
-/// Where there are several, all of them are asked each second, and more is known of them.
+/// If there are several servers, another task asks all of them each second, and knows more of them.
 fn note_role(schema: &Schema, role: Role) {
     if !schema.has_several_servers() {
         schema.primary().note_role(0, role);

@@ -34,7 +34,7 @@ pub(super) fn all(desk: &ProxyDesk, parts: &Parts, sessions: &Sessions) -> Vec<M
     all
 }
 
-/// What costs the same however many rules there are.
+/// The metrics that cost the same, however many rules there are.
 pub(super) fn counted(desk: &ProxyDesk, parts: &Parts, sessions: &Sessions) -> Vec<Metric> {
     let mut counted = of_store(parts);
     counted.extend(catalogue::of_doors(&desk.doors()));
@@ -81,8 +81,8 @@ fn of_ids(parts: &Parts) -> Vec<Metric> {
     ]
 }
 
-/// What of each generator has a series only once there is something to tell: 10,000 generators that nothing is wrong
-/// with are 60,000 series, and not 180,000.
+/// A generator has these series only once there is something to tell: 10,000 generators that nothing is wrong with are
+/// 60,000 series, and not 180,000.
 fn has_happened<L>((_, count): &(L, f64)) -> bool {
     *count > 0.0
 }
@@ -108,7 +108,7 @@ fn of_statements(parts: &Parts, sessions: &Sessions) -> Vec<Metric> {
         (["failed"], number(failed)),
     ];
     let [agrees, not_verified, differs] = parts.shared.load().verifier.counted();
-    // Who refuses counts all alike.
+    // The session counts a refusal by rewrite.verify as `Unsupported`, like others.
     let refused = Count::REFUSED.into_iter().map(|(count, why)| {
         let by_verify = if count == Count::Unsupported { differs } else { 0 };
         ([why], number(get(count).saturating_sub(by_verify)))
@@ -135,12 +135,12 @@ fn of_limits(parts: &Parts) -> Metric {
         ("per_user", limits.connections_per_user_max),
         ("per_address", limits.connections_per_address_max),
     ];
-    // Those that are not set have no end.
+    // A limit that is not set has no value.
     let is_set = |(_, limit): &(&str, usize)| (1..usize::MAX).contains(limit);
     SESSIONS_LIMIT.of(rows.into_iter().filter(is_set).map(|(name, limit)| ([name], number(limit as u64))))
 }
 
-/// Of tables that something was inserted into.
+/// Metrics of the tables that something was inserted into.
 fn of_tables(parts: &Parts) -> [Metric; 3] {
     let tables = parts.tables.taken().filled_tables();
     let tables: Vec<_> = tables
@@ -162,7 +162,7 @@ fn of_tables(parts: &Parts) -> [Metric; 3] {
 
 fn of_shadow(parts: &Parts) -> Metric {
     let counts = parts.tables.shadow();
-    // Of statements whose table is not known.
+    // Statements without a schema are those whose table is not known.
     let named = |count: &ShadowCount| match count.schema.as_str() {
         "" => count.table.clone(),
         schema => format!("{schema}.{}", count.table),

@@ -36,7 +36,7 @@ pub(super) fn metrics() -> Vec<Metric> {
     ]
 }
 
-/// Of these files in /proc/self.
+/// The process by these files of /proc/self.
 fn parsed(stat: &str, status: &str, limits: &str) -> Process {
     // The name in parentheses may hold anything.
     let after_name = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);

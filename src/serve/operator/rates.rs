@@ -1,4 +1,4 @@
-//! What only shows by looking again: how many ids are taken a second.
+//! The ids that are taken a second, which only shows by looking again.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Weak;
@@ -75,7 +75,7 @@ mod tests {
         assert!(rates.per_second("s.g").abs() < f64::EPSILON, "one look is no rate");
         look(1, 1_000_500);
         assert!((rates.per_second("s.g") - 500.0).abs() < 1e-9);
-        // As many as are kept, at ten a second; what was before counts no more.
+        // More looks than are kept, at ten a second; the look before counts no more.
         for second in 2..=KEPT as u64 + 2 {
             look(second, 1_000_500 + (second - 2) * 10);
         }

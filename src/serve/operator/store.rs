@@ -1,4 +1,4 @@
-//! What of the store operators see.
+//! The proxies, nodes and generators of the store, as operators see them.
 
 use std::collections::BTreeSet;
 

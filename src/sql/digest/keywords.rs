@@ -50,7 +50,7 @@ pub(super) fn keyword(word: &[u8]) -> Option<&'static str> {
     RESERVED.get(found.ok()?).copied()
 }
 
-/// The same of a word that is one after `before` only.
+/// The keyword that the word spells, of those that are keywords after `before` only.
 pub(super) fn keyword_behind(before: &str, word: &[u8]) -> Option<&'static str> {
     let is_it = |(front, back): &&(&str, &'static str)| {
         front.eq_ignore_ascii_case(before) && word.eq_ignore_ascii_case(back.as_bytes())

@@ -207,7 +207,7 @@ proptest! {
     ) {
         let dialect = if mariadb { MARIADB } else { MYSQL };
         let first = digest(filled(statement, &literals).as_bytes(), &dialect);
-        // What a `?` sets is not known, so nothing is said of a statement after it.
+        // The value of a `?` in SET is not known, so nothing is said of a statement after it.
         if !first.text.contains(';') {
             prop_assert_eq!(digest(first.text.as_bytes(), &dialect), first);
         }

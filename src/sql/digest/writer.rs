@@ -6,7 +6,7 @@ use crate::sql::dialect::ClientCharset;
 use crate::sql::lex::{Token, TokenKind};
 use crate::sql::name::is_glued;
 
-/// What was written last.
+/// The kind of text that was written last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Last {
     /// Nothing of this statement.
@@ -24,7 +24,7 @@ enum Unary {
     Yes,
 }
 
-/// What lists in parentheses are at this place.
+/// The kind of lists in parentheses at this place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lists {
     /// Arguments, columns, expressions.
@@ -38,16 +38,16 @@ enum Lists {
 /// An open parenthesis, or the statement around all of them.
 #[derive(Debug, Clone, Copy)]
 struct Frame {
-    /// Where its `(` stands in the text.
+    /// The offset of its `(` in the digest.
     opens: usize,
-    /// Where its row begins: there, or at the ROW in front.
+    /// The offset where its row begins: that of its `(`, or of the ROW in front.
     begins: usize,
     values: u32,
     only_values: bool,
     lists: Lists,
     /// The last list that ended in it.
     before: Option<(usize, usize)>,
-    /// Where the ROW in front of the next list stands.
+    /// The offset of the ROW in front of the next list.
     row_at: Option<usize>,
 }
 
@@ -63,10 +63,10 @@ pub(super) struct Writer<'a> {
     out: String,
     last: Last,
     last_token: Token,
-    /// Where the signs of the next value begin, and what stands in front of them.
+    /// The offset where the signs of the next value begin, and what was written in front of them.
     signs: Option<(usize, Last)>,
     frame: Frame,
-    /// Those around it.
+    /// The frames around `frame`, the innermost last.
     outer: Vec<Frame>,
 }
 
@@ -122,7 +122,7 @@ impl<'a> Writer<'a> {
         self.last_token = token;
     }
 
-    /// Whether an expression begins here.
+    /// True if an expression begins here.
     fn expects_value(&self) -> bool {
         match self.last {
             Last::Keyword(word) => stands_before_values(word),
@@ -192,7 +192,7 @@ impl<'a> Writer<'a> {
         self.frame.lists = Lists::Plain;
     }
 
-    /// What is no value.
+    /// Writes a token that is no value.
     fn other(&mut self, written: &str, last: Last) {
         self.signs = None;
         self.frame.only_values = false;
@@ -228,7 +228,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Whether it is the second or third byte of one operator.
+    /// True if the sign is the second or third byte of one operator.
     fn continues(&self, token: Token, sign: u8) -> bool {
         let TokenKind::Punct(before) = self.last_token.kind else { return false };
         self.last_token.span.end == token.span.start
@@ -275,8 +275,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Whether what begins at `begins` is the list before it once more, and nothing but a comma
-    /// stands between.
+    /// True if the list that begins at `begins` repeats the list before it, and nothing but a comma stands between.
     fn repeats(&self, (start, end): (usize, usize), begins: usize) -> bool {
         let (before, now) = (self.out.get(start..end), self.out.get(begins..));
         before == now && self.out.get(end..begins).is_some_and(|between| between == ", ")

@@ -3,7 +3,7 @@
 use crate::sql::lex::{Lexer, Span, Token, TokenKind};
 use crate::sql::name::is_name;
 
-/// What stands before an operand, so that a word after it is one, and no name for what it follows.
+/// Words that stand before an operand: a word after one of them is an operand, not the name of the column.
 const BEFORE_OPERAND: &[&str] = keywords!(
     ALL AND ANY BETWEEN BINARY CASE COLLATE DATE DISTINCT DIV ELSE ESCAPE EXISTS IN INTERVAL IS LIKE MOD NOT OF OR
     REGEXP RLIKE SOME SOUNDS THEN TIME TIMESTAMP WHEN XOR
@@ -13,7 +13,7 @@ const BEFORE_OPERAND: &[&str] = keywords!(
 #[allow(clippy::struct_excessive_bools)] // Independent facts, not states.
 #[derive(Debug, Default)]
 pub(super) struct Items {
-    /// Of the present column: its tokens so far.
+    /// The tokens of the present column so far.
     span: Option<Span>,
     has_call: bool,
     /// AS stands in it, outside of parentheses, or its last word is its name.
@@ -62,7 +62,7 @@ impl Items {
         self.is_after_operand = ends_operand;
     }
 
-    /// Whether the token names the column, if it is its last one.
+    /// True if the token names the column, provided that it is the column's last token.
     fn names(&mut self, lexer: &Lexer<'_>, token: Token) -> bool {
         if lexer.is_word(token, "CASE") {
             self.cases += 1;
@@ -88,7 +88,7 @@ impl Items {
 fn ends_operand(lexer: &Lexer<'_>, token: Token) -> bool {
     match token.kind {
         TokenKind::Punct(byte) => byte == b')',
-        // What follows it is a name.
+        // The word after AS is a name.
         TokenKind::Word => lexer.is_word(token, "AS") || !lexer.is_any_word(token, BEFORE_OPERAND),
         TokenKind::Assign | TokenKind::DotDot | TokenKind::End => false,
         _ => true,

@@ -6,23 +6,23 @@ use crate::sql::insert::{Head, Source, Verb};
 use crate::sql::lex::{Lexer, Odd, Token, TokenKind};
 use crate::sql::statement::{self, Statement};
 
-/// What kind of statement it is, as far as the number of evaluations depends on it.
+/// The kind of a statement, as far as the number of evaluations depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// SELECT, alone or in parentheses.
     Select,
     Insert {
-        /// Of VALUES, which may be several rows.
+        /// The INSERT has VALUES, which may be several rows.
         has_rows: bool,
     },
     /// SET, DO, CALL: each expression is evaluated once.
     Once,
     Update,
-    /// What it is; each call in it is refused.
+    /// Any other statement, by what it is. Each call in it is refused.
     Other(&'static str),
 }
 
-/// Of an INSERT or UPDATE, outside of queries.
+/// A part of an INSERT or UPDATE, outside of queries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     Head,
@@ -39,7 +39,7 @@ enum Part {
 /// A SELECT and what belongs to it.
 #[derive(Debug, Clone, Copy)]
 struct Query {
-    /// How many parentheses are open around it.
+    /// The number of parentheses that are open around it.
     depth: usize,
     /// The query around it.
     outer: Option<usize>,
@@ -62,17 +62,17 @@ struct Walk {
     part: Part,
     depth: usize,
     queries: Vec<Query>,
-    /// Those that the present token is in, the innermost last.
+    /// The queries that the present token is in, the innermost last.
     open: Vec<usize>,
     found: Vec<Found>,
-    /// Of an INSERT: rows of VALUES.
+    /// The number of rows in an INSERT's VALUES.
     rows: usize,
-    /// Of an UPDATE: it ends with LIMIT 1.
+    /// The UPDATE ends with LIMIT 1.
     is_limited: bool,
     items: Items,
 }
 
-/// What ends a select list, at the depth of its query.
+/// The words that end a select list, at the depth of its query.
 const AFTER_LIST: &[&str] = keywords!(
     FROM INTO WHERE GROUP HAVING WINDOW ORDER LIMIT FETCH PROCEDURE FOR LOCK UNION EXCEPT INTERSECT RETURNING ON
 );
@@ -261,7 +261,7 @@ impl Walk {
             query.in_list = false;
             query.reads_rows |= reads_rows;
         }
-        // What follows a union's or an INSERT's query belongs to none.
+        // A word after the query of a union or of an INSERT belongs to no query.
         let ends = match self.kind {
             Kind::Insert { .. } => ["UNION", "EXCEPT", "INTERSECT", "ON", "RETURNING"].as_slice(),
             _ => &["UNION", "EXCEPT", "INTERSECT"],
@@ -284,13 +284,13 @@ impl Walk {
         }
     }
 
-    /// Whether the token is of a select list whose columns the client sees.
+    /// True if the token is in a select list whose columns the client sees.
     fn is_in_named_list(&self) -> bool {
         self.kind == Kind::Select
             && self.open.first().and_then(|&at| self.queries.get(at)).is_some_and(|query| query.in_list)
     }
 
-    /// The same, and of no parentheses in it.
+    /// True if the token is in a select list whose columns the client sees, and in no parentheses of that list.
     fn is_at_named_list(&self) -> bool {
         let is_at = |query: &Query| query.depth == self.depth;
         self.open.len() == 1

@@ -8,7 +8,7 @@ use crate::sql::value::{Classified, IdValue};
 
 pub use super::tail::{Alias, AssignsId, Odku};
 
-/// What the reader of a body must know beforehand.
+/// The facts that the reader of a body must know beforehand.
 #[derive(Debug, Clone, Copy)]
 pub struct Wants<'a> {
     /// The id's place in each row, counted from 0; `None`: it is not among the columns.
@@ -24,7 +24,7 @@ pub struct Row {
     /// Offsets of its parentheses.
     pub open: u32,
     pub close: u32,
-    /// How many values it has.
+    /// The number of its values.
     pub values: u32,
     /// The id's value; empty where the row has none.
     pub id: Span,
@@ -42,7 +42,7 @@ pub struct SetForm {
     pub id: Span,
     pub class: IdValue,
     pub params_before: u32,
-    /// How often the id is assigned.
+    /// The number of assignments to the id.
     pub times: u32,
 }
 
@@ -58,9 +58,9 @@ pub struct Body {
     pub form: Form,
     /// The integers of [`IdValue::Integer`] and [`IdValue::Converted`], in the order of the rows.
     pub integers: Vec<i128>,
-    /// Of all values but the id's.
+    /// The traits of all values except the id's.
     pub traits: Traits,
-    /// Of the values after the id's in their row.
+    /// The traits of the values after the id's in their row.
     pub later: Traits,
     pub tail: Tail,
     /// The statement's `?`, all of them.

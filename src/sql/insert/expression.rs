@@ -4,7 +4,7 @@ use super::quiet::is_quiet;
 use crate::sql::lex::{Lexer, Odd, Span, Token, TokenKind};
 use crate::sql::name;
 
-/// What an expression holds, as far as ids could show in it.
+/// The findings about an expression, as far as ids could show in it.
 #[allow(clippy::struct_excessive_bools)] // Independent findings, added up over a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Traits {
@@ -28,7 +28,7 @@ impl Traits {
     }
 }
 
-/// Where an expression may end at depth 0.
+/// The tokens at which an expression may end at depth 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ends {
     /// At `,` or `)`.
@@ -45,11 +45,11 @@ pub(crate) struct Expression {
     pub(crate) tokens: u32,
     pub(crate) params_before: u32,
     pub(crate) traits: Traits,
-    /// What ended it; read.
+    /// The token that ended it, which has been read.
     pub(crate) end: Token,
 }
 
-/// What names and marks mean where expressions stand.
+/// The names that have a meaning in expressions: the id's column, and the table.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scope<'a> {
     pub(crate) column: &'a str,
@@ -61,7 +61,7 @@ pub(crate) fn read(lexer: &mut Lexer<'_>, scope: Scope<'_>, ends: Ends) -> Resul
     read_from(lexer, scope, ends, first)
 }
 
-/// As [`read`], where the first token has been read.
+/// Reads an expression as [`read`] does. Its first token has been read.
 #[inline]
 pub(crate) fn read_from(
     lexer: &mut Lexer<'_>,
@@ -126,7 +126,7 @@ fn ends_here(lexer: &Lexer<'_>, ends: Ends, token: Token, before: &Before) -> bo
     }
 }
 
-/// What stood in front of a token.
+/// The tokens that stood in front of a token.
 #[derive(Debug, Clone, Copy, Default)]
 struct Before {
     last: Option<Token>,
@@ -201,13 +201,13 @@ impl Before {
         self.last = Some(token);
     }
 
-    /// Whether a name here belongs to what precedes it: `t.` or `@`.
+    /// True if a name here belongs to what precedes it: `t.` or `@`.
     fn is_glued(&self) -> bool {
         self.last.is_some_and(|token| token.is_punct(b'.') || token.is_punct(b'@'))
     }
 }
 
-/// Whether the token spells this name; a name that cannot be read might.
+/// True if the token spells this name. A name that cannot be read might, and counts.
 fn alike(lexer: &Lexer<'_>, token: Token, name: &str) -> bool {
     name::decode(lexer.text(), token, lexer.dialect().charset).is_none_or(|n| name::same_column(&n, name))
 }

@@ -27,7 +27,7 @@ pub enum Columns {
     Listed { open: u32, close: u32, names: Vec<Token> },
 }
 
-/// What the rows come from.
+/// The source of the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     /// VALUES or VALUE; the span is the keyword's.

@@ -28,7 +28,7 @@ const BEFORE_PARENTHESES: &[&str] = &[
     "XOR",
 ];
 
-/// Whether a name, in any letter case, is one of [`QUIET`].
+/// True if a name, in any letter case, is one of [`QUIET`].
 pub(super) fn is_quiet(name: &[u8]) -> bool {
     let mut upper = [0u8; 20];
     let Some(upper) = upper.get_mut(..name.len()) else { return false };
@@ -42,8 +42,8 @@ pub(super) fn is_quiet_call(name: &[u8]) -> bool {
     is_quiet(name) && !name.eq_ignore_ascii_case(b"LAST_INSERT_ID")
 }
 
-/// Whether the INSERT at the start of a text can only store its rows, and these do not depend on what the statement before it has
-/// left: no query, no variable, only quiet functions. `false` where the text cannot be read.
+/// True if the INSERT at the start of a text can only store its rows, and these do not depend on what the statement
+/// before it has left: no query, no variable, only quiet functions. `false` also if the text cannot be read.
 pub fn stores_only(text: &[u8], dialect: Dialect) -> bool {
     let Some(mut lexer) = Lexer::new(text, dialect) else { return false };
     if !lexer.eat_word("INSERT").unwrap_or(false) {

@@ -14,7 +14,7 @@ pub struct Query {
     pub span: Span,
     /// Its own `?`.
     pub params: u32,
-    /// What it reads of the statement before it.
+    /// The facts of the statement before it that the query reads.
     pub reads: Reads,
     /// `SQL_CALC_FOUND_ROWS`: it leaves a count to the statement after it.
     pub counts_rows: bool,
@@ -22,7 +22,7 @@ pub struct Query {
     /// Names in ON DUPLICATE KEY UPDATE that may be the query's: every one that is not qualified by
     /// the table.
     pub bare_names: Vec<Token>,
-    /// What in ON DUPLICATE KEY UPDATE names another table, or begins a query.
+    /// The names of other tables in ON DUPLICATE KEY UPDATE, and the words that begin a query there.
     pub sources: Vec<Span>,
     /// The statement's `?`.
     pub all_params: u32,
@@ -64,7 +64,7 @@ impl Query {
 struct Reader {
     start: u32,
     end: u32,
-    /// How many parentheses are open.
+    /// The number of open parentheses.
     depth: u32,
     before: Option<Token>,
     counts_rows: bool,
@@ -113,7 +113,7 @@ impl Reader {
     }
 }
 
-/// What ON DUPLICATE KEY UPDATE names.
+/// Notes the names in ON DUPLICATE KEY UPDATE.
 fn read_updates(lexer: &Lexer<'_>, span: Span, table: &str, query: &mut Query) -> Result<(), Odd> {
     let mut ahead = lexer.over(span);
     // ON DUPLICATE KEY UPDATE

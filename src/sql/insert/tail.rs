@@ -53,7 +53,7 @@ pub(super) struct Assigned {
     pub(super) times: u32,
     pub(super) end: u32,
     pub(super) traits: Traits,
-    /// Of the values after the id's.
+    /// The traits of the values after the id's.
     pub(super) later: Traits,
     pub(super) next: Token,
 }
@@ -196,7 +196,7 @@ fn odku(lexer: &mut Lexer<'_>, scope: Scope<'_>) -> Result<Option<(Odku, Token)>
     }
 }
 
-/// Whether all of it is one call, `LAST_INSERT_ID(x)`, with no other within.
+/// True if the whole value is one call, `LAST_INSERT_ID(x)`, with no other such call within.
 fn last_id_call(lexer: &Lexer<'_>, value: &expression::Expression) -> Result<bool, Odd> {
     let mut lexer = lexer.over(value.span);
     if !(lexer.eat_word("LAST_INSERT_ID")? && lexer.eat_punct(b'(')?) {

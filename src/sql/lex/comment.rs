@@ -61,7 +61,7 @@ impl Lexer<'_> {
         self.skipped_code_comment()
     }
 
-    /// How many digits the version has, and what they say; `None` for fewer than five, which are code.
+    /// The number of the version's digits, and their value. `None`: fewer than five digits, which are code.
     fn comment_version(&self, at: usize) -> Result<Option<(usize, u32)>, Odd> {
         let digits = self.rest().iter().skip(at).take(6).take_while(|b| b.is_ascii_digit());
         let number =

@@ -47,7 +47,7 @@ fn fill(text: &str, load: &Load) -> String {
     filled
 }
 
-/// What is read: what is said of the file and of keys, the columns listed (`*`: all) and assigned.
+/// The facts that are read: of the file and of keys, the columns listed (`*`: all) and assigned.
 fn facts(text: &str, load: &Load) -> String {
     let mut words = Vec::new();
     words.extend((load.format == Format::Xml).then_some("xml"));
@@ -77,7 +77,8 @@ fn check_in(dialect: Dialect, rows: &[(&str, &str, &str)]) {
     }
 }
 
-/// What follows LOAD, the statement that fills another table, and the facts; an empty one: it is not understood.
+/// A row has the text after LOAD, the statement that fills another table, and the facts. An empty statement: LOAD is
+/// not understood.
 fn check(rows: &[(&str, &str, &str)]) {
     check_in(Dialect::MARIADB, rows);
     check_in(Dialect::MYSQL, rows);

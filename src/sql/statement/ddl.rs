@@ -71,8 +71,7 @@ fn skip_if_exists(lexer: &mut Lexer<'_>) -> Result<(), Odd> {
     Ok(())
 }
 
-/// How many words may stand in front of the kind of object: `OR REPLACE DEFINER = 'a' @ 'b' SQL
-/// SECURITY ...`.
+/// The most words that may stand in front of the kind of object: `OR REPLACE DEFINER = 'a' @ 'b' SQL SECURITY ...`.
 const WORDS_MAX: usize = 20;
 
 fn create(lexer: &mut Lexer<'_>) -> Result<Statement, Odd> {

@@ -29,7 +29,7 @@ pub enum Dynamic {
     },
 }
 
-/// Where the text is.
+/// The source of the text.
 #[derive(Debug, PartialEq)]
 pub enum Source {
     Literal(Literal),
@@ -66,11 +66,10 @@ const DETERMINISTIC: &[&str] = keywords!(
     SUBSTRING NULL
 );
 
-/// Whether a statement with the word PREPARE or IMMEDIATE shows every word of the text that it may
-/// run. It does where that text is one string, no escape joins the letters of a word in it, and no
-/// expression stands beside it. The statement has not been cut into tokens, so `false` says
-/// nothing. `true` holds in every character set and, where `escapes` is not known, under every
-/// sql_mode. `escapes`: a backslash is one (NO_BACKSLASH_ESCAPES is not set).
+/// True if a statement with the word PREPARE or IMMEDIATE shows every word of the text that it may run. It does if
+/// that text is one string, no escape joins the letters of a word in it, and no expression stands beside it. The
+/// statement has not been cut into tokens, so `false` says nothing. `true` holds in every character set and, if
+/// `escapes` is not known, under every sql_mode. `escapes`: a backslash is one (NO_BACKSLASH_ESCAPES is not set).
 pub fn shows_its_text(statement: &[u8], escapes: Option<bool>) -> bool {
     // A byte of a character may look like a backslash.
     let is_clear = statement.is_ascii() || !statement.contains(&b'\\');
@@ -81,7 +80,7 @@ pub fn shows_its_text(statement: &[u8], escapes: Option<bool>) -> bool {
             || [true, false].into_iter().all(|escapes| shows_read_so(statement, escapes, false)))
 }
 
-/// Where a statement is, as to the text that it runs.
+/// The place in a statement, relative to the text that the statement runs.
 #[derive(PartialEq)]
 enum TextAt {
     Elsewhere,
@@ -311,7 +310,7 @@ pub fn assigned_text(lexer: &mut Lexer<'_>) -> Result<Option<(Span, String)>, Od
     Ok(text.filter(|text| text.is_ascii()).map(|text| (name, text)))
 }
 
-/// Whether a parameter is nothing but a user's variable.
+/// True if a parameter is nothing but a user's variable.
 pub fn is_variable(lexer: &Lexer<'_>, arg: Span) -> bool {
     let mut inside = lexer.over(arg);
     variable(&mut inside).is_ok_and(|found| found == Some(arg))
@@ -348,7 +347,7 @@ impl Literal {
         Some(literal)
     }
 
-    /// Where a byte of the text stands in the packet.
+    /// The offset in the packet of a byte of the text.
     pub fn place(&self, at: u32) -> u32 {
         let index = self.shifts.partition_point(|&(from, _)| from <= at).saturating_sub(1);
         at + self.shifts.get(index).map_or(0, |&(_, shift)| shift)
@@ -386,7 +385,7 @@ pub fn escape(text: &[u8], quote: u8, sql_mode: SqlMode) -> Vec<u8> {
     out
 }
 
-/// Whether text of the server's, in UTF-8, may be written into a statement in this character set.
+/// True if text of the server's, in UTF-8, may be written into a statement in this character set.
 pub fn may_be_written(text: &[u8], charset: ClientCharset) -> bool {
     match charset {
         ClientCharset::Utf8 => std::str::from_utf8(text).is_ok(),

@@ -5,7 +5,7 @@ use crate::sql::lex::{Lexer, Odd, Token, TokenKind};
 use crate::sql::name;
 use crate::sql::statement::set;
 
-/// What it sets, as far as ids depend on it.
+/// The variables that it sets, as far as ids depend on them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ForStatement {
     pub sql_mode: ModeSetting,
@@ -23,7 +23,7 @@ pub enum ModeSetting {
     #[default]
     Session,
     Known(SqlMode),
-    /// What the text does not show.
+    /// A mode that the text does not show.
     Unknown,
 }
 

@@ -1,14 +1,14 @@
-//! Whether a statement may give rows other ids: an UPDATE that assigns the id's column, and MariaDB's FOR PORTION OF, which makes
-//! rows of the rest of a period.
+//! Tells if a statement may give rows other ids: an UPDATE that assigns the id's column, and MariaDB's FOR PORTION
+//! OF, which makes rows of the rest of a period.
 
 use crate::sql::lex::{Lexer, Odd, Token, TokenKind};
 use crate::sql::name;
 
 /// The names of what is filled with ids, in any schema.
 pub trait IdNames: Sync {
-    /// Whether a column has this name.
+    /// True if a column has this name.
     fn has_column(&self, name: &str) -> bool;
-    /// Whether a view has it, whose columns may have other names than the table's.
+    /// True if a view has this name. Its columns may have other names than the table's.
     fn has_view(&self, name: &str) -> bool;
 }
 
@@ -23,7 +23,8 @@ impl IdNames for () {
     }
 }
 
-/// Of an UPDATE or a DELETE, perhaps after WITH; the lexer stands before it. `None`: the text ends before it shows.
+/// True if an UPDATE or a DELETE, perhaps after WITH, may give rows other ids. The lexer stands before it. `None`:
+/// the text ends before it shows.
 pub fn moves_ids(lexer: &mut Lexer<'_>, ids: &(impl IdNames + ?Sized)) -> Result<Option<bool>, Odd> {
     let charset = lexer.dialect().charset;
     let mut before = lexer.next()?;
@@ -81,7 +82,7 @@ fn assigns_id(lexer: &mut Lexer<'_>, ids: &(impl IdNames + ?Sized)) -> Result<Op
     }
 }
 
-/// What is no assignment; the text may only have ended.
+/// The answer for a token that is no part of an assignment: `false`. `None`: the text has ended.
 fn ended(token: Token) -> Option<bool> {
     (token.kind != TokenKind::End).then_some(false)
 }

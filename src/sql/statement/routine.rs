@@ -1,4 +1,4 @@
-//! Where CREATE PROCEDURE and its like end: the `;` of their bodies do not end them.
+//! Finds where CREATE PROCEDURE and its like end: the `;` of their bodies do not end them.
 
 use crate::sql::lex::{Lexer, Odd, Token, TokenKind};
 use crate::sql::name;

@@ -4,7 +4,7 @@ use crate::sql::dialect::{ClientCharset, SqlMode};
 use crate::sql::insert::expression::{self, Ends, Scope};
 use crate::sql::lex::{Lexer, Odd, Token, TokenKind};
 
-/// What a SET statement shows.
+/// The settings that a SET statement shows.
 #[derive(Debug, PartialEq, Eq, Default)]
 pub struct Settings {
     pub sql_mode: Option<SqlMode>,
@@ -17,7 +17,7 @@ pub struct Settings {
     pub opaque: bool,
 }
 
-/// What a variable is to us.
+/// The kind of a variable, as far as it matters to us.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Variable {
     SqlMode,
@@ -56,7 +56,7 @@ pub(in crate::sql) fn next_is_assignment(lexer: &Lexer<'_>) -> Result<bool, Odd>
     Ok(lexer.peek()?.is_assignment())
 }
 
-/// Whether it means this session.
+/// True if the token is a scope that means this session. `None`: it is no scope.
 fn scope_word(lexer: &Lexer<'_>, token: Token) -> Option<bool> {
     if lexer.is_any_word(token, &["SESSION", "LOCAL"]) {
         Some(true)

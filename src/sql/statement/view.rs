@@ -6,9 +6,9 @@ use crate::table_name::TableName;
 /// A view of one table or view; anything else may be insertable too, and is not followed.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Definition {
-    /// What it selects from.
+    /// The table or view that it selects from.
     pub from: TableName,
-    /// For each of its columns the column behind it; `None`: an expression.
+    /// For each of its columns the column that it shows; `None`: an expression.
     pub columns: Vec<Option<String>>,
 }
 
@@ -47,7 +47,7 @@ impl Definition {
     }
 }
 
-/// Where an item of the select list ends: its comma, or FROM.
+/// The end of an item of the select list: its comma, or FROM.
 fn item_end(tokens: &[Token<'_>]) -> Option<usize> {
     let mut depth = 0usize;
     tokens.iter().position(|token| {
@@ -109,7 +109,7 @@ pub fn names_in(definition: &str) -> Vec<TableName> {
     tokens.windows(3).filter_map(pair).collect()
 }
 
-/// What stands between the quotes that `text` begins with, and what follows them.
+/// The text between the quotes that `text` begins with, and the text after them.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let quote = text.chars().next()?;
     let mut name = String::new();

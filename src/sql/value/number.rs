@@ -3,10 +3,10 @@
 
 /// Digits in all; servers cut decimals at 65 places or more.
 const DIGITS_MAX: usize = 60;
-/// What is left of leading zeros fits an `i128`.
+/// The most digits before the dot, without leading zeros: they fit an `i128`.
 const WHOLE_DIGITS_MAX: u32 = 38;
 const EXPONENT_MAX: i32 = 30;
-/// What an `i128` holds, far above any column.
+/// A float up to this fits an `i128`, and is far above any column.
 const FLOAT_MAX: f64 = 1e38;
 
 /// An exact number before it is rounded.
@@ -86,7 +86,7 @@ impl Decimal {
     }
 }
 
-/// How many bytes of a text are the number that it begins with; `None`: it begins with none.
+/// The length in bytes of the number that a text begins with. `None`: it begins with none.
 pub fn prefix(text: &[u8]) -> Option<usize> {
     let digits = |from: usize| {
         let rest = text.get(from..).unwrap_or_default();

@@ -22,7 +22,7 @@ use crate::store::{FORMAT, Key, Outcome, ProxyRecord, Revision, StoreError, Susp
 /// Each attempt but the last found the witness moved by a write of ours that was in doubt.
 const ATTEMPTS_MAX: u32 = 3;
 
-/// What stands beside the generators' records, all of one revision.
+/// The records beside the generators' records, all of one revision.
 pub(super) struct Beside {
     pub(super) witness: Option<(u64, WitnessRecord)>,
     pub(super) suspect: Option<SuspectRecord>,
@@ -45,7 +45,7 @@ impl Inner {
         self.write_all(record.as_slice()).await
     }
 
-    /// The same of several records, all or none. Where one stands elsewhere, what is told is that of the last one.
+    /// Like [`Self::write`], for several records, all or none. If one is at another revision, the conflict tells of the last one.
     pub(super) async fn write_all(&self, records: &[(&Key, i64, &[u8])]) -> Result<Outcome> {
         let own = Key::witness(&self.name);
         let key = records.first().map_or(&own, |(key, ..)| key);
@@ -101,7 +101,7 @@ impl Inner {
         }
     }
 
-    /// What stands beside the generators.
+    /// Reads the records beside the generators' records.
     pub(super) async fn look(&self) -> Result<Beside> {
         let read = |mut client: Client| {
             let txn = Txn::new().and_then(self.gets_beside());

@@ -104,12 +104,12 @@ pub(super) struct Pages<'a> {
     end: Vec<u8>,
     /// All pages are of the first one's; 0: not known yet.
     revision: i64,
-    /// What came.
+    /// The records that came.
     pub(super) all: Vec<(Key, Versioned<Json>)>,
 }
 
 impl Pages<'_> {
-    /// What to ask for next, from which key on.
+    /// The next question: the key from which on it asks, and its options.
     pub(super) fn next(&mut self) -> Option<(Vec<u8>, GetOptions)> {
         let options = GetOptions::new()
             .with_range(self.end.clone())
@@ -135,7 +135,7 @@ impl Pages<'_> {
     }
 }
 
-/// The first key behind all that start with `prefix`; no byte of UTF-8 is the last there is.
+/// The first key after all that start with `prefix`; no byte of UTF-8 is the last there is.
 fn end_of(prefix: &str) -> Vec<u8> {
     let mut end = prefix.as_bytes().to_vec();
     if let Some(last) = end.last_mut() {

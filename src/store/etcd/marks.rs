@@ -1,4 +1,4 @@
-//! What a proxy knows of its store, in its state folder: a store that is put back from a copy does not know it.
+//! The marks that a proxy keeps of its store, in its state folder: a store that is restored from a copy does not know them.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
@@ -17,14 +17,14 @@ const LOCK: &str = "etcd.lock";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Marks {
     pub(super) v: u64,
-    /// Of which store, and of which proxy there.
+    /// The store that these are marks of; `name` is the proxy there.
     pub(super) prefix: String,
     pub(super) name: String,
     /// The process that wrote them.
     pub(super) run: String,
     /// `mod_revision` of our witness; 0: never written.
     pub(super) witness: u64,
-    /// How often an operator has raised the floors.
+    /// The number of times that an operator has raised the floors.
     pub(super) raised: u64,
     /// The highest revision of the store that was seen.
     pub(super) revision: u64,

@@ -18,7 +18,7 @@ use tonic::{Code, ConnectError, Status};
 
 use super::Refusal;
 
-/// How long one member may take. A disk that syncs slowly takes a tenth of it; a statement waits for the store for a
+/// The time limit for one member. A disk that syncs slowly takes a tenth of it; a statement waits for the store for a
 /// second by default, in which a second member must still have its turn.
 const TIMEOUT_MIN: Duration = Duration::from_millis(400);
 /// A store that is slow for everybody is waited for longer, up to this.
@@ -202,7 +202,7 @@ impl Members {
         let _ = self.at.compare_exchange(at, next, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// What to say after every member failed.
+    /// The refusal after every member failed.
     fn refusal(&self, failures: Vec<Failure>) -> Refusal {
         if failures.iter().any(|failure| failure.kind == Kind::TimedOut) {
             let mut limit = self.timeout.lock();
@@ -239,7 +239,7 @@ impl Drop for Leaving<'_> {
     }
 }
 
-/// What an error says of the request. Codes of <https://github.com/etcd-io/etcd/blob/main/api/v3rpc/rpctypes/error.go>.
+/// The meaning of an error for the request. Codes of <https://github.com/etcd-io/etcd/blob/main/api/v3rpc/rpctypes/error.go>.
 /// RESOURCE_EXHAUSTED is not among the refused: "database space exceeded" is said of a transaction that was done
 /// (`quotaApplierV3.Txn` applies it first).
 fn judge(error: &Error) -> (Kind, String) {
@@ -259,7 +259,7 @@ fn judge(error: &Error) -> (Kind, String) {
     (kind, reason)
 }
 
-/// Whether there was no connection to send the request over.
+/// True if there was no connection to send the request over.
 fn is_unconnected(status: &Status) -> bool {
     let mut source = status.source();
     while let Some(error) = source {

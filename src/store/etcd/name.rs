@@ -16,7 +16,7 @@ use crate::store::{FORMAT, Key, ProxyRecord, StoreError};
 
 /// A proxy that was killed and left no marks holds its name for so long.
 pub(super) const LEASE_SECONDS: i64 = 6;
-/// How long a start waits for a name that may be a dead process's: etcd looks for ended leases twice a second.
+/// The time that a start waits for a name that may be a dead process's: etcd looks for ended leases twice a second.
 const NAME_DEADLINE: Duration = Duration::from_secs(9);
 const NAME_PAUSE: Duration = Duration::from_millis(300);
 const RELEASE_DEADLINE: Duration = Duration::from_secs(1);
@@ -84,7 +84,7 @@ impl Inner {
         }
     }
 
-    /// Whether a name is wanted: from the start to a clean end.
+    /// True if a name is wanted: from the start to a clean end.
     pub(super) fn is_named(&self) -> bool {
         self.lease.load(Ordering::Acquire) != 0
     }

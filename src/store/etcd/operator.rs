@@ -51,7 +51,7 @@ impl EtcdOperator {
         Ok(operator)
     }
 
-    /// As [`Self::look`]; a new store gets its format, since records may follow.
+    /// Like [`Self::look`], but a new store gets its format, since records may follow.
     pub async fn open(settings: &EtcdSettings) -> Result<Self> {
         let operator = EtcdOperator(Keys::of(settings));
         if !operator.has_format().await?
@@ -63,7 +63,7 @@ impl EtcdOperator {
         Ok(operator)
     }
 
-    /// Whether the store has one; another than ours is an error.
+    /// True if the store has a format. A newer one than ours, or one that cannot be read, is an error.
     async fn has_format(&self) -> Result<bool> {
         let found = self.load(&Key::format()).await?;
         found.map_or(Ok(false), |found| check_format(&found.value).map(|()| true))

@@ -1,4 +1,4 @@
-//! Whether the store still is what this proxy saw of it. A restored etcd looks like the old one: same cluster, same
+//! A check that the store still is what this proxy saw of it. A restored etcd looks like the old one: same cluster, same
 //! members, smaller revision.
 //!
 //! * Every write of this proxy's writes its **witness** too, in the same transaction, which compares the witness's
@@ -23,7 +23,7 @@ pub(super) struct Witness {
     known: u64,
 }
 
-/// What the witness in the store says.
+/// The meaning of the witness in the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// It stands where we left it.
@@ -62,7 +62,7 @@ impl Witness {
         self.known = self.sent;
     }
 
-    /// What stands is accepted as it is.
+    /// Accepts the witness in the store as it is.
     pub(super) fn adopt(&mut self, revision: u64, raised: u64) {
         self.revision = revision;
         self.raised = raised;
@@ -108,7 +108,7 @@ mod tests {
         WitnessRecord { v: 1, run: run.to_owned(), count, raised, unknown: serde_json::Map::new() }
     }
 
-    /// Of a process `a` that knows revision 10 and has two writes in doubt.
+    /// Checks the verdict of a process `a` that knows revision 10 and has two writes in doubt.
     #[track_caller]
     fn check(found: Option<&(u64, WitnessRecord)>, expect: &str, revision: u64) {
         let mut witness = Witness::new("a".to_owned(), 0, 1);
@@ -131,7 +131,7 @@ mod tests {
         check(None, "missing", 10);
         check(Some(&(9, record("a", 1, 1))), "fell from 10 to 9", 10);
         check(Some(&(9, record("a", 0, 1))), "fell from 10 to 9", 10);
-        // What we put in place of a lost one does not vouch for itself, though the store has grown.
+        // A witness that we put in place of a lost one does not vouch for itself, though the store has grown.
         check(Some(&(12, record("a", 0, 1))), "an older write", 10);
         // Until an operator has raised the floors.
         check(Some(&(9, record("a", 0, 2))), "Moved", 9);

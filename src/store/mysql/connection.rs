@@ -16,9 +16,9 @@ use crate::store::record::{decode, encode};
 use crate::store::{Key, StoreError};
 use crate::text_query::with_values;
 
-/// How long each server may take where none is in use.
+/// The time limit for each server while none is in use.
 const TIMEOUT: Duration = Duration::from_secs(1);
-/// How long the others may take while one is in use: one that hangs must not hold up each call.
+/// The time limit for the others while one is in use: one that hangs must not delay each call.
 const TIMEOUT_OTHERS: Duration = Duration::from_millis(250);
 
 /// Errors of the server that come before anything was written, or after it was rolled back: access denied (1044, 1045,
@@ -34,7 +34,7 @@ const NO_SUCH_DATABASE: u16 = 1049;
 pub struct Server {
     /// For people.
     pub address: String,
-    /// How to connect, in the order in which it is tried.
+    /// The ways to connect, in the order in which they are tried.
     pub ways: Vec<Opts>,
 }
 
@@ -60,7 +60,7 @@ struct Seat {
     looked_at: Instant,
 }
 
-/// What a look found at one server.
+/// The result of a look at one server.
 struct Found {
     nth: usize,
     conn: Conn,
@@ -81,7 +81,7 @@ impl Connection {
         self.at.load(Ordering::Acquire)
     }
 
-    /// Whether another server may be the primary later.
+    /// True if another server may be the primary later.
     pub(super) fn may_move(&self) -> bool {
         self.servers.len() > 1
     }
@@ -202,7 +202,7 @@ impl Connection {
     /// An error where the server is not to be used yet.
     async fn claim(&self, found: &mut Found, record: &PlaceRecord) -> Result<()> {
         let (own, name) = (&self.own, Key::primary());
-        // Of several who find the same one is first, and all others see that in their next look.
+        // If several find the same, one of them is first, and all others see that in their next look.
         let sql = match &found.record {
             Some((revision, _)) => format!(
                 "UPDATE {own} SET value = ?, revision = revision + 1 WHERE name = '{name}' AND revision = {revision}"
@@ -340,7 +340,7 @@ fn is_missing(code: u16) -> bool {
     [NO_SUCH_TABLE, NO_SUCH_DATABASE].contains(&code)
 }
 
-/// Whether the connection is of no use any more.
+/// True if the connection is of no use any more.
 fn is_fatal(error: &mysql_async::Error) -> bool {
     !matches!(error, mysql_async::Error::Server(_))
 }

@@ -14,7 +14,7 @@ use crate::text_query::with_values;
 
 use mysql_async::prelude::Queryable;
 
-/// What Leaf reserves at a time from a tag that Rowstamp has made; Leaf adapts it by itself.
+/// The number of ids that Leaf reserves at a time from a tag that Rowstamp has made; Leaf adapts it by itself.
 const STEP: u32 = 1000;
 
 /// The tag of `schema.generator`: what follows the dot.

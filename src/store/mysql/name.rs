@@ -14,22 +14,22 @@ use crate::store::record::{decode, encode};
 use crate::store::{FORMAT, Key, ProxyRecord, StoreError};
 use crate::text_query::with_values;
 
-/// How long a start waits for a name whose holder may just be ending.
+/// The time that a start waits for a name whose holder may just be ending.
 const NAME_SECONDS: u64 = 3;
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Who serves.
+/// A proxy that serves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Proxy {
     pub name: String,
-    /// Where it listens.
+    /// The address at which it listens.
     pub address: String,
-    /// Where other machines reach its HTTP API.
+    /// The address at which other machines reach its HTTP API.
     pub api: Option<String>,
 }
 
 impl Inner {
-    /// Whether a proxy of this record's name lives, for a WHERE over records.
+    /// The condition that a proxy of this record's name lives, for a WHERE over records.
     pub(super) fn is_live(&self) -> String {
         format!("IS_USED_LOCK({}) IS NOT NULL", self.lock_of("name"))
     }

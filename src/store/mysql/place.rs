@@ -27,9 +27,9 @@ const CLAIM_AGE_MIN: Duration = LOOK_VALID.saturating_add(Duration::from_secs(1)
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct PlaceRecord {
     pub(super) v: u64,
-    /// How often it was claimed.
+    /// The number of times that the table was claimed.
     pub(super) term: u64,
-    /// As `role` tells servers apart.
+    /// The server, as `role` tells servers apart.
     pub(super) server: String,
     /// By that server's clock, in microseconds; 0: there was no other before.
     pub(super) at: u64,
@@ -47,7 +47,7 @@ pub(super) struct Candidate {
     pub(super) now: u64,
 }
 
-/// What is to be done with the candidate of this number.
+/// The decision on the candidate of this number.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Choice {
     Use(usize),
@@ -93,7 +93,7 @@ pub(super) fn choose(candidates: &[Candidate], before: Option<usize>, term: u64)
                 _ => Choice::Use(nth),
             }
         }
-        // Where another was known, its table had one.
+        // If another server was known, its table had a record.
         None => claim(if highest == 0 { 0 } else { one.now }),
     }
 }

@@ -1,6 +1,6 @@
 //! The locks of many tables, a hundred by one statement, and those of tables that are not there yet.
-//! Who takes a table's lock waits for the grace time before it issues ids; where the lock was taken
-//! long before the table is made, its first INSERT does not wait.
+//! A proxy that takes a table's lock waits for the grace time before it issues ids. If it took the
+//! lock long before the table is made, the table's first INSERT does not wait.
 
 use tokio::time::Instant;
 
@@ -11,7 +11,7 @@ impl TableLocks {
     /// [`TableLocks::take`] of many tables. `took` is told how many, now and then.
     pub async fn take_all(&self, tables: &[String], took: impl Fn(usize)) -> Result<(), LockError> {
         for tables in tables.chunks(TABLES_PER_QUERY) {
-            // Where the server has no locks for us, the first table's alone tells what that means.
+            // If the server has no locks for us, taking the first table's lock alone tells what that means.
             let free = if self.is_unguarded() { Ok(()) } else { self.inner.take_ahead(tables).await };
             free.or_else(|error| if error.has_no_locks() { Ok(()) } else { Err(error) })?;
             for table in tables {

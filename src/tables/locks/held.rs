@@ -1,4 +1,4 @@
-//! Who holds the locks of ruled tables, as `check` and the console ask.
+//! The holders of ruled tables' locks, for `check` and the console.
 
 use crate::schema::Schema;
 use crate::tables::locks::LockError;

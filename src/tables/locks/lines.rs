@@ -17,13 +17,13 @@ pub(super) struct Lines {
     all: Vec<Line>,
     /// By table, the place of the connection that has been asked for its lock.
     places: HashMap<String, usize>,
-    /// How many tables each has.
+    /// The number of tables of each connection.
     counts: Vec<usize>,
 }
 
 impl Lines {
-    /// Whether there is any, and none has failed. With one that failed all are of no more use: what
-    /// each table's connection was is told by the number of one.
+    /// True if there is a connection, and none has failed. If one has failed, all are of no more use:
+    /// only a connection's number tells which connection a table's lock was on.
     pub(super) fn is_open(&self) -> bool {
         !self.all.is_empty() && self.all.iter().all(Line::is_open)
     }
@@ -90,7 +90,7 @@ impl Lines {
         server::release(line, table, store).await
     }
 
-    /// Whether all connections live, and with them their locks.
+    /// True if all connections live, and with them their locks.
     pub(super) async fn live(&mut self) -> bool {
         for line in &mut self.all {
             if server::lives(line).await.is_err() {

@@ -40,7 +40,7 @@ impl Inner {
         }
     }
 
-    /// Who holds each table's lock, in their order.
+    /// The holder of each table's lock, in the order of the tables.
     async fn see(&self, held: &mut Held) -> Result<Vec<Holder>, LockError> {
         let tables: Vec<(String, Holder)> =
             held.tables.iter().map(|(table, holder)| (table.clone(), *holder)).collect();
@@ -49,7 +49,7 @@ impl Inner {
         let asked: Vec<&str> = asked.map(|((table, _), _)| table.as_str()).collect();
         let found = self.ask_twice(held, &asked).await?;
         if held.is_new && asked.len() < tables.len() {
-            // What stayed did so on connections that are gone meanwhile.
+            // The locks that stayed were on connections that are gone meanwhile.
             let all: Vec<&str> = tables.iter().map(|(table, _)| table.as_str()).collect();
             return self.ask(held, &all).await;
         }
@@ -62,9 +62,9 @@ impl Inner {
         Ok(now.map(|holder| holder.unwrap_or(Holder::Nobody)).collect())
     }
 
-    /// Of each table, whether its lock is held as it was. Locks of a connection of ours are its own
-    /// while it lives; a peer that still has a table's lock shares it still, for it gives up what
-    /// tells so in the same statement.
+    /// For each table, true if its lock is held as it was. A connection of ours holds its locks while it
+    /// lives. A peer that still has a table's lock still shares it: the peer gives up the badge, which
+    /// tells so, in the same statement.
     async fn stays(&self, held: &mut Held, tables: &[(String, Holder)]) -> Vec<bool> {
         let is_same = held.server == self.schema.primary().get() && !held.is_new && held.lines.is_open();
         if !is_same || !held.lines.live().await {
@@ -72,7 +72,7 @@ impl Inner {
         }
         let peers = tables.iter().filter(|(_, holder)| matches!(holder, Holder::Peer { .. }));
         let peers: Vec<&str> = peers.map(|(table, _)| table.as_str()).collect();
-        // Where that is not answered, the question for all of them tells why.
+        // If the server does not answer this, the question about all these tables tells why.
         let mut used = held.lines.used(&peers).await.unwrap_or_default().into_iter();
         let stays = tables.iter().map(|(_, holder)| match holder {
             Holder::Own { .. } => true,
@@ -82,7 +82,7 @@ impl Inner {
         stays.collect()
     }
 
-    /// Who takes a lock needs a moment for all three of them.
+    /// Asks again after a moment if a lock is not ours: a proxy needs a moment to take a table's three locks.
     async fn ask_twice(&self, held: &mut Held, tables: &[&str]) -> Result<Vec<Holder>, LockError> {
         if tables.is_empty() {
             return Ok(Vec::new());

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::tables::locks::boottime;
 
-/// How long after the lease a statement may be sent whose ids were taken within it. What is left of
-/// the grace is the network's and the server's.
+/// The time after the lease in which a statement may be sent whose ids were taken within the lease.
+/// The rest of the grace time is the network's and the server's.
 pub(super) const SENDING: Duration = Duration::from_millis(150);
 
 /// When a statement with ids may be sent.
@@ -22,7 +22,7 @@ impl SendBy {
         matches!(self, SendBy::Boottime(limit) if boottime() >= limit)
     }
 
-    /// Whether the lease that it came from is over.
+    /// True if the lease that it came from is over.
     pub(crate) fn is_near(self) -> bool {
         matches!(self, SendBy::Boottime(limit) if boottime() + SENDING >= limit)
     }

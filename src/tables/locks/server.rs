@@ -1,4 +1,4 @@
-//! What the server is asked about tables' locks.
+//! The questions to the server about tables' locks.
 //!
 //! A table has three user-level locks, all of one connection. The first keeps other stores off: its
 //! name is the table's alone. The second, named after the table and the store, tells proxies of the
@@ -17,7 +17,7 @@ pub(super) const TABLES_PER_QUERY: usize = 100;
 /// Tables whose holders one text tells.
 const LOCKS_PER_TEXT: usize = 500;
 
-/// Who holds a table's lock.
+/// The holder of a table's lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Holder {
     /// The connection that asked, `own`.
@@ -47,12 +47,12 @@ impl Holder {
         }
     }
 
-    /// Whether its connection has waited out the grace time.
+    /// True if its connection has waited out the grace time.
     pub(super) fn is_settled(self) -> bool {
         matches!(self, Holder::Own { settled: true, .. } | Holder::Peer { settled: true, .. })
     }
 
-    /// Whether this proxy may issue ids for the table.
+    /// True if this proxy may issue ids for the table.
     pub(super) fn is_ours(self) -> bool {
         matches!(self, Holder::Own { .. } | Holder::Peer { .. })
     }
@@ -137,7 +137,7 @@ pub(super) async fn release(line: &mut Line, table: &str, store: &str) -> Result
     line.ask(table, async |conn| conn.query_drop(sql).await).await
 }
 
-/// Whose session a connection is, where the account may see that.
+/// The user and host of a connection's session, if the account may see them.
 pub(super) async fn user_of(line: &mut Line, connection: u64) -> Option<String> {
     let sql = format!("SELECT USER, HOST FROM information_schema.PROCESSLIST WHERE ID={connection}");
     let found: Option<(String, String)> =
@@ -145,7 +145,7 @@ pub(super) async fn user_of(line: &mut Line, connection: u64) -> Option<String> 
     found.map(|(user, host)| format!("{user:?} from {host:?}"))
 }
 
-/// Whether the connection lives, and with it its locks.
+/// Checks that the connection lives, and with it its locks.
 pub(super) async fn lives(line: &mut Line) -> Result<(), LockError> {
     line.ask("", async |conn| conn.ping().await).await
 }
@@ -170,7 +170,7 @@ async fn of_each<T: FromRow + Send + 'static>(
     Ok(rows)
 }
 
-/// Of at most 64 characters. The first one is the same in every version of Rowstamp.
+/// The names of a table's three locks, each of at most 64 characters. The first one is the same in every version of Rowstamp.
 fn names(table: &str, store: &str) -> [String; 3] {
     [lock_name(table), digest(&[table, store, "shared"]), digest(&[table, store, "settled"])]
 }

@@ -1,4 +1,4 @@
-//! What a look that failed means for the statement that waits for it.
+//! The meaning of a failed look for the statement that waits for it.
 
 use std::fmt::Display;
 use std::sync::atomic::Ordering;

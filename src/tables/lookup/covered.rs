@@ -1,4 +1,4 @@
-//! What each rule fills, for those who show it: of a pattern nobody could tell otherwise.
+//! The tables that each rule fills, for display: otherwise nobody could tell which tables a pattern fills.
 
 use std::collections::{BTreeSet, HashMap};
 

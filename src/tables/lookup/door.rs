@@ -123,7 +123,8 @@ impl InForce {
         // From here on the lock is not given up for one that nobody needs.
         let at_door = tables.drawn.serve_at_doors(&spec);
         let (of_task, locked) = (tables.clone(), at_door.clone());
-        // Who asked may go: a question to the server that is cut off would end the connection, and all its locks.
+        // A task of its own, since the caller may go: a question to the server that is cut off would end the connection, and all
+        // its locks.
         let locking = tokio::spawn(async move { of_task.lock_for_door(&locked).await });
         let Ok(Ok(locked)) = timeout(deadline, locking).await else {
             let reason = "its lock on the server was not obtained in time".to_owned();
@@ -159,12 +160,12 @@ impl InForce {
         }
     }
 
-    /// As which node this proxy makes the ids of a timestamp generator. `None`: it is not open here, or no such generator.
+    /// The node as which this proxy makes a timestamp generator's ids. `None`: it is not open here, or no such generator.
     pub(crate) fn node_of(&self, name: &GeneratorName) -> Option<u64> {
         self.now().generators.with(name, Generator::node)
     }
 
-    /// Whose the nodes of a generator are, of the proxies that live. `None`: the store does not answer, or another process has it.
+    /// The living proxies that hold a generator's nodes, by node. `None`: the store does not answer, or another process has it.
     pub(crate) async fn holders_of(
         &self,
         name: &GeneratorName,

@@ -1,4 +1,4 @@
-//! What a generator's name means in a call that draws from it (docs/design/doors.md).
+//! The meaning of a generator's name in a call that draws from it (docs/design/doors.md).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(in crate::tables) struct Drawn {
     by_name: BTreeMap<FoldedName<'static>, Arc<Target>>,
     /// At doors, each since one of them has asked for it; by the name as people write it.
     at_doors: ArcSwap<BTreeMap<String, Arc<AtDoor>>>,
-    /// Those of them that the server has a SEQUENCE of.
+    /// The names of `by_name` for which the server has a SEQUENCE.
     sequences: ArcSwapOption<Sequences>,
 }
 
@@ -36,7 +36,7 @@ struct Sequences {
     is_used: AtomicBool,
 }
 
-/// What a name in a call means.
+/// The meaning of a name in a call.
 #[derive(Debug)]
 pub(crate) enum DrawnFrom {
     /// The server's own, or nothing.
@@ -75,7 +75,7 @@ impl Drawn {
 }
 
 impl Tables {
-    /// What a name in a call means. `has_sequences`: the server has them.
+    /// The meaning of a name in a call. `has_sequences`: the server has SEQUENCEs.
     pub(crate) fn drawn_from(&self, schema: &str, name: &str, has_sequences: bool) -> DrawnFrom {
         let name = self.folded(schema, name);
         let Some(target) = self.drawn.by_name.get(&name) else { return DrawnFrom::Other };
@@ -114,7 +114,7 @@ impl Tables {
         Ok(())
     }
 
-    /// The same, where they were looked at since.
+    /// Reads the server's SEQUENCEs again, if a call has looked at them since the last reading.
     pub(in crate::tables) async fn refresh_sequences(&self) -> Result<(), SchemaError> {
         let is_used = |read: &Arc<Sequences>| read.is_used.load(Ordering::Relaxed);
         if self.drawn.sequences.load().as_ref().is_some_and(is_used) {

@@ -7,7 +7,7 @@ use crate::schema::{LiveTable, TableKind};
 use crate::table_name::TableName;
 use crate::tables::{TableError, Tables};
 
-/// What lies behind a view.
+/// The table that a view leads to.
 enum Behind {
     Base {
         schema: String,

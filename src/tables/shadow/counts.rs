@@ -1,5 +1,5 @@
-//! What would become of statements into the tables whose rules are in shadow mode, counted by
-//! table.
+//! Counts of the statements into the tables whose rules are in shadow mode, by table and by what
+//! would become of the statements.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use crate::rewrite::plan::refusal::PREFIX;
 use crate::sql::digest::Digest;
 use crate::table_name::TableName;
 
-/// How often the log gets what was counted.
+/// The interval at which the counts are logged.
 pub const LOG_INTERVAL: std::time::Duration = std::time::Duration::from_mins(1);
 
 /// Tables that are counted each by itself; without a control account any name may fit a pattern.
@@ -18,10 +18,10 @@ const TABLES_MAX: usize = 10_000;
 /// Refusals of which the log has the text.
 const REFUSALS_LOGGED_MAX: usize = 1_000;
 
-/// Of statements that name no table we know, as EXECUTE of a text that was not seen.
+/// The name for statements that name no table we know, such as EXECUTE of a text that was not seen.
 const NO_NAME: (&str, &str) = ("", "(not known)");
 
-/// What would become of a statement.
+/// The outcome that a statement would have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// It would take so many ids; of INSERT ... SELECT only the server knows.
@@ -33,7 +33,7 @@ pub(crate) enum Outcome {
     /// It would be shown to the server, and refused for this where the server has no error of its
     /// own.
     ServerFirst(String),
-    /// What it would be depends on what was not known.
+    /// The outcome depends on something that was not known.
     Unknown(&'static str),
 }
 
@@ -53,7 +53,7 @@ pub struct ShadowCount {
     pub server_first: u64,
     /// Cannot be said: the table's columns, or the statement's text, were not known.
     pub unknown: u64,
-    /// Of all these, those before which the server would be asked something.
+    /// Statements, out of all these, before which the server would be asked something.
     pub asked: u64,
     /// Ids that would have been taken, without those of INSERT ... SELECT.
     pub ids: u64,
@@ -65,7 +65,7 @@ impl ShadowCount {
     }
 }
 
-/// What all versions of the rules count into.
+/// The counts that all versions of the rules share.
 #[derive(Debug, Default)]
 pub(crate) struct Shadow {
     tables: Mutex<BTreeMap<TableName, ShadowCount>>,

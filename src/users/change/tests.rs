@@ -45,7 +45,7 @@ fn what_is_refused_before_anything_is_read() {
     assert_eq!(change("app-1.x_$@Z", create(Some("x"))).check(NOW), Ok(()));
 }
 
-/// What each statement makes of the grants, or why it is refused.
+/// Each statement with the grants after it, or the refusal.
 #[test]
 fn from_statement_to_statement() {
     use Right::{Read, Take};
@@ -113,7 +113,7 @@ fn so_many_and_no_more() {
     }
     let full = token(None).of(Some(record.clone()), None, NOW).map(|_| ()).unwrap_err().to_string();
     assert!(full.contains("has 100 tokens, which is the most"), "{full}");
-    // Those that have expired make room.
+    // Tokens that have expired make room.
     let later = token(None).of(Some(record), None, NOW + Duration::from_secs(9)).unwrap().0;
     assert_eq!(later.tokens.len(), 1);
     let mut record = UserRecord::new();

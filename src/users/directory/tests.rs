@@ -39,7 +39,7 @@ fn fleet<const N: usize>(store: &Arc<MemoryStore>) -> [Arc<Directory>; N] {
     })
 }
 
-/// What a directory knows of the store, as text.
+/// The users that a directory's roster has, as text.
 fn known(directory: &Directory) -> Vec<String> {
     let text = |user: &Arc<User>| {
         let grants: Vec<_> =
@@ -133,7 +133,7 @@ async fn a_change_that_is_asked_for_again_is_told() {
         store.set_away(false);
         let token = first.change(&change("app", What::Token { expires: None })).await;
         let Ok(Changed::Token { text, .. }) = token else { panic!("{:?}", token.err()) };
-        // Who wrote it tells of it, where nobody asks again.
+        // The proxy that wrote a change tells of it at its next look, even if nobody asks again.
         store.set_away(false);
         first.look().await;
         third.look().await;
@@ -163,7 +163,7 @@ async fn while_the_store_is_away() {
         assert!(roster.get("dba").is_some(), "the file's are always known");
         assert_eq!(here.of_sql(b"app").is_ok(), is_known);
         assert_eq!(here.of_sql(b"nobody"), Ok(None));
-        // What only an ADMIN may do is not certain.
+        // The store's user may do nothing that only ADMIN may do once the last look is too old.
         assert_eq!(here.is_current_for(&app), minutes == 0);
         assert!(here.is_current_for(&dba));
     }
@@ -186,7 +186,7 @@ async fn a_record_that_cannot_be_read_is_a_user_who_may_do_nothing() {
     let error = here.change(&grant("bad", Right::Read, "*.*")).await.err().unwrap().to_string();
     assert!(error.contains("users/bad in the store is damaged: line 1, column "), "{error}");
     assert!(!error.contains("FLY"), "it may be a password's hash: {error}");
-    // Who drops it can make it again.
+    // A user that was dropped can be made again.
     here.change(&change("bad", What::Drop { if_exists: false })).await.unwrap();
     here.change(&create("bad")).await.unwrap();
     here.change(&grant("bad", Right::Read, "*.*")).await.unwrap();
@@ -288,7 +288,7 @@ async fn logins() {
             assert_eq!(is_right(name, given).await, expect, "{name} {given}");
         }
     }
-    // What the store has is no password.
+    // The record in the store has no password and no token.
     let json = String::from_utf8(store.load(&Key::user("app")).await.unwrap().unwrap().value).unwrap();
     assert!(!json.contains("s3cret") && !json.contains(text.as_str()), "{json}");
     let Verdict::Right(login) =
@@ -306,7 +306,7 @@ async fn logins() {
     assert!(matches!(unsure, Verdict::Unsure));
 }
 
-/// Who gives up a login leaves its hash to be made, and no other one is made beside it: each takes 19 MiB.
+/// A login that is given up leaves its hash to be made, and no other hash is made beside it: each takes 19 MiB.
 #[test]
 fn hashes_of_logins_that_are_given_up_are_made_one_at_a_time() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
@@ -341,7 +341,7 @@ async fn a_token_ends_at_its_time() {
     let store = Arc::new(MemoryStore::new());
     let [here] = fleet(&store);
     here.change(&change("app", What::Create { password: None, if_not_exists: false })).await.unwrap();
-    // As the store has it: of whole seconds.
+    // The store has whole seconds, and so has this time.
     let expires = SystemTime::UNIX_EPOCH + Duration::from_hours(24 * 365 * 200);
     let made = here.change(&change("app", What::Token { expires: Some(expires) })).await;
     let Ok(Changed::Token { text, .. }) = made else { panic!("no token") };

@@ -1,4 +1,4 @@
-//! What is written of users: a change, and that there is one.
+//! Writes of users: a change, and the record that tells of it.
 
 use std::sync::atomic::Ordering;
 use std::time::SystemTime;
@@ -135,7 +135,7 @@ impl Directory {
                     self.is_untold.store(false, Ordering::Relaxed);
                     return Ok(());
                 }
-                // Where its outcome is not known it is written once more, which does no harm.
+                // If the outcome is not known, the record is written once more, which does no harm.
                 Ok(Outcome::Conflict(_)) | Err(StoreError::UnknownOutcome { .. }) => {}
                 Err(error) => return Err(error),
             }

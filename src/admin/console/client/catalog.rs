@@ -1,6 +1,6 @@
-//! What a server's SHOW statements and its information_schema have: the console has no tables, so
-//! it is the columns of results without rows, but for a few. Drivers and GUIs look columns up by
-//! these names. Sources: MySQL manual, "SHOW Statements", "INFORMATION_SCHEMA Tables".
+//! The columns of a server's SHOW statements and of its information_schema. The console has no tables, so the results
+//! have columns and, but for a few, no rows. Drivers and GUIs look columns up by these names. Sources: MySQL manual,
+//! "SHOW Statements", "INFORMATION_SCHEMA Tables".
 
 /// A SHOW statement that names no object: its words, its columns, and the row that there is all the
 /// same, if there is one.
@@ -75,7 +75,7 @@ pub(crate) const SHOWN: [Shown; 28] = [
     ("WARNINGS", WARNING_COLUMNS, None),
 ];
 
-/// Of information_schema, each with its columns.
+/// The tables of information_schema, each with its columns.
 const TABLES: [(&str, &str); 14] = [
     ("CHARACTER_SETS", "CHARACTER_SET_NAME, DEFAULT_COLLATE_NAME, DESCRIPTION, MAXLEN"),
     ("CHECK_CONSTRAINTS", "CONSTRAINT_CATALOG, CONSTRAINT_SCHEMA, CONSTRAINT_NAME, CHECK_CLAUSE"),

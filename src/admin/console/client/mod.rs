@@ -1,4 +1,4 @@
-//! What clients send on their own account, and what they get.
+//! The statements that clients send on their own account, and the answers to them.
 
 mod catalog;
 pub(super) mod select;

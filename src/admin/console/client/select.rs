@@ -20,11 +20,11 @@ use crate::admin::console::syntax::SyntaxError;
 /// No client's setup query is nearly as long. The parser makes of `1+1+1` a tree as deep as the
 /// text is long, and dropping such a tree recurses.
 const STATEMENT_BYTES_MAX: usize = 16 * 1024;
-/// How often the word JOIN may stand in it. At a JOIN without a condition the parser recurses,
-/// without a limit of its own: 500 end the process. MySQL joins 61 tables at the most.
+/// The most JOINs of a statement. At a JOIN without a condition the parser recurses, without a limit of its own: 500
+/// end the process. MySQL joins 61 tables at the most.
 const JOINS_MAX: usize = 61;
-/// As in MySQL's tables. Each `*` stands for the columns of all tables, so a short text may ask for
-/// millions.
+/// The most columns of an answer: the limit of MySQL's tables. Each `*` stands for the columns of all tables, so a
+/// short text may ask for millions.
 const COLUMNS_MAX: usize = 4_096;
 /// The databases that a server has for itself.
 const SYSTEM: [&str; 4] = ["information_schema", "performance_schema", "mysql", "sys"];

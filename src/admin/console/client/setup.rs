@@ -15,7 +15,7 @@ use crate::admin::console::tokens::{Token, Tokens};
 /// `None`: it is no client setup query, so it is one of the console's own statements or nothing.
 pub(crate) fn answer(statement: &str, context: &Context<'_>) -> Option<Result<Answer, Failure>> {
     let mut tokens = Tokens::new(statement);
-    // What cannot be cut into tokens is for the console's own language to complain of.
+    // A statement that cannot be cut into tokens is left to the console's own language, which reports the error.
     let first = tokens.next().ok()?;
     let Some(Token::Word(first)) = first else {
         // Only comments: they are code for servers of other versions, or pings.
@@ -277,7 +277,7 @@ mod tests {
             "SHOW VARIABLES WHERE Variable_name ='protocol_version' OR Variable_name = 'license'",
             "Variable_name|Value\nlicense|MIT OR Apache-2.0\nprotocol_version|10",
         );
-        // Of the fake desk, since 1970.
+        // The uptime of the fake desk, which started in 1970.
         let up = answered("SHOW GLOBAL STATUS LIKE 'upt%'");
         assert!(up.starts_with("Variable_name|Value\nUptime|1"), "{up}");
         check("SHOW SESSION STATUS LIKE 'Ssl_cipher'", "Variable_name|Value\nSsl_cipher|TLS");

@@ -24,7 +24,7 @@ const COM_RESET_CONNECTION: u8 = Command::ResetConnection as u8;
 /// COM_STMT_EXECUTE: the command, the statement's id, flags, a count.
 const EXECUTE_BYTES_MIN: usize = 10;
 
-/// What one connection has set. The reader of its commands and the library's shim share it.
+/// The state that one connection has set. The reader of its commands and the library's shim share it.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionState {
     /// The answer to the query that comes next.
@@ -55,7 +55,7 @@ pub(crate) fn filter(mut payload: Vec<u8>, state: &mut ConnectionState) -> Resul
             return Err(Refusal::UnknownStatement(statement.unwrap_or_default()));
         }
         COM_STMT_CLOSE | COM_STMT_SEND_LONG_DATA => return Ok(None),
-        // The same.
+        // The library says OK to COM_RESET_CONNECTION too, which is right.
         COM_RESET_CONNECTION => *state = ConnectionState::default(),
         COM_STMT_PREPARE | COM_INIT_DB | COM_QUIT | COM_PING | COM_FIELD_LIST => {}
         other => return Err(Refusal::UnknownCommand(other)),

@@ -26,8 +26,7 @@ use crate::mysql::reader::Malformed;
 use crate::users::throttle::{Throttle, Verdict};
 use crate::users::{Directory, Login, without_tokens};
 
-/// What the console can do. No compression, no several statements in one, no session tracking, no
-/// query attributes.
+/// The console's capabilities. No compression, no several statements in one, no session tracking, no query attributes.
 const OFFERED: Capabilities = Capabilities::CLIENT_MYSQL
     .union(Capabilities::FOUND_ROWS)
     .union(Capabilities::LONG_FLAG)
@@ -237,7 +236,7 @@ impl Authenticator {
             }
             Verdict::Wrong => {
                 let using = if is_empty { "NO" } else { "YES" };
-                // The same for all names.
+                // The remedy is the same for all names.
                 let remedy =
                     if may_send { "" } else { "; a user of the store logs in over TLS or the Unix socket" };
                 let payload = refused(&format!(" (using password: {using}){remedy}"));

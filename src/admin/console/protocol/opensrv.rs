@@ -77,12 +77,12 @@ use crate::mysql::packet::{HEADER_BYTES, Header, put_packets};
 /// The library flushes at the end of its greeting, and of its answer to the login.
 const FLUSHES_OF_LOGIN: u8 = 2;
 
-/// What a client sends, so that a read gives bytes of one packet only.
+/// A client's packets, cut so that a read gives bytes of one packet only.
 pub(crate) struct OnePacketReader<R> {
     client: R,
     state: SharedState,
     idle: Timeout,
-    /// What has come of the client's next packet.
+    /// The part of the client's next packet that has come.
     incoming: Vec<u8>,
     /// The packet for the library, and how much of it was read.
     outgoing: Cursor<Vec<u8>>,
@@ -102,7 +102,7 @@ impl<R> OnePacketReader<R> {
         }
     }
 
-    /// How many bytes the incoming packet lacks: first of its header, then of its payload.
+    /// The number of bytes that the incoming packet lacks: first of its header, then of its payload.
     fn missing_bytes(&self) -> Result<usize, Refusal> {
         let Some(header) = Header::parse(&self.incoming) else {
             return Ok(HEADER_BYTES - self.incoming.len());
@@ -186,7 +186,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for OnePacketReader<R> {
     }
 }
 
-/// What the library writes, its login left out.
+/// The library's packets to the client, without those of its login.
 pub(crate) struct Writer<W> {
     client: W,
     timeout: Timeout,

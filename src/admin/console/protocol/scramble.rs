@@ -1,7 +1,6 @@
-//! Whether a client knows a password, by what it has calculated from it and our nonce. The console
-//! has the passwords in clear, so no plugin needs its full exchange, and no password goes over the
-//! wire. Sources: MySQL manual, "Secure Password Authentication" and "Caching_sha2_password
-//! information".
+//! The check that a client knows a password, by its answer, which it has calculated from the password and our nonce.
+//! The console has the passwords in clear, so no plugin needs its full exchange, and no password goes over the wire.
+//! Sources: MySQL manual, "Secure Password Authentication" and "Caching_sha2_password information".
 
 use sha1::Sha1;
 use sha2::{Digest, Sha256};
@@ -66,8 +65,8 @@ mod tests {
 
     const NONCE: &[u8; 20] = b"ABCDEFGHIJKLMNOPQRST";
 
-    /// What clients of both kinds make of it is tests/console's to see; here it is the functions'
-    /// own sense.
+    /// The functions agree with themselves. Their answers against real clients of both kinds are tested by
+    /// tests/console.
     #[test]
     fn passwords() {
         for plugin in [Plugin::CachingSha2, Plugin::Native] {

@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 use crate::address::socket::Stream;
 use crate::mysql::packet::{HEADER_BYTES, Header, put_packets};
 
-/// Of a packet before the login is done.
+/// The largest payload of a packet before the login is done.
 pub(crate) const PAYLOAD_BYTES_MAX: usize = 16 * 1024;
 
 #[derive(Debug, thiserror::Error)]

@@ -1,4 +1,4 @@
-//! What is asked of the console's tables, and what comes of it.
+//! Queries of the console's tables, and their answers.
 
 use super::{Asked, compare, of_select, of_show};
 use crate::admin::console::answer::{Column, Table, Type, Value, printed};

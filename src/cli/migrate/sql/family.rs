@@ -1,4 +1,4 @@
-//! What foreign keys tie to the ruled columns, as the server has it.
+//! The columns that foreign keys tie to the columns of rules, as the server has them.
 
 use anyhow::{Context, bail};
 
@@ -12,7 +12,7 @@ use crate::table_name::TableName;
 pub(super) async fn read(shard: &Shard, subjects: &[Subject]) -> anyhow::Result<Family> {
     let narrow = subjects.iter().filter(|of| is_narrow(&of.column));
     let case = shard.schema.name_case().await?;
-    // As the keys have them, where the server folds names.
+    // The names as the foreign keys have them: folded, if the server folds names.
     let folded = |name: &str| case.folded(name).into_owned();
     let place = |of: &Subject| -> Place {
         (TableName { schema: folded(&of.schema), table: folded(&of.table) }, of.column.name.clone())

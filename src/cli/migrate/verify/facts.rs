@@ -28,7 +28,7 @@ pub(super) struct TableOf<'a> {
     pub(super) shard: &'a Shard,
     pub(super) table: String,
     pub(super) rule: Arc<Rule>,
-    /// What it is called in the verdict.
+    /// The name of the table in the verdict.
     pub(super) about: String,
 }
 
@@ -38,7 +38,7 @@ impl TableOf<'_> {
     }
 }
 
-/// What generators have committed.
+/// The store, with the bounds that generators have committed.
 pub(super) enum Store {
     Open(OperatorStore),
     /// And why.

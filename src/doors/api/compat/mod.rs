@@ -40,7 +40,7 @@ impl Service {
     }
 }
 
-/// Who answers a path.
+/// The routers of the paths.
 pub(super) struct Paths {
     is_answered: Box<dyn Fn(Service) -> bool + Send + Sync>,
     own: TowerToHyperService<Router>,
@@ -49,7 +49,7 @@ pub(super) struct Paths {
 }
 
 impl Paths {
-    /// Whether the paths of a service are answered is asked for each request.
+    /// `is_answered`: true if the paths of a service are answered. It is asked for each request.
     pub(super) fn new(
         own: Router<Arc<Office>>,
         office: &Arc<Office>,

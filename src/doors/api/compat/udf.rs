@@ -51,17 +51,17 @@ pub(super) fn router(office: Arc<Office>) -> Router {
     Router::new().fallback(answer).with_state(Arc::new(Udf { office, holders: Mutex::default() }))
 }
 
-/// What is behind these paths.
+/// The state that these paths share.
 struct Udf {
     office: Arc<Office>,
-    /// Whose the workers are, and when that was read.
+    /// The proxies that are the workers, and when they were read.
     holders: Mutex<Option<(Instant, Holders)>>,
 }
 
 /// `None`: the store does not answer.
 type Holders = Option<Arc<BTreeMap<u64, Holder>>>;
 
-/// What a path asks for.
+/// The request that a path makes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Asked<'a> {
     One { worker: Option<u64> },
@@ -70,7 +70,7 @@ enum Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// Of a path without its beginning. A slash at its end says nothing.
+    /// Reads a path without its beginning. A slash at its end says nothing.
     fn read(rest: &str) -> Result<Asked<'_>, Problem> {
         let parts: Vec<_> = rest.strip_suffix('/').unwrap_or(rest).split('/').skip(1).collect();
         Ok(match parts[..] {
@@ -209,7 +209,7 @@ impl Udf {
     }
 }
 
-/// Where a worker is that is not this proxy, which is the worker `own`.
+/// The error for a worker that is another proxy or none. This proxy is the worker `own`.
 async fn elsewhere(udf: &Arc<Udf>, (scheme, path): (&str, &str), (worker, own): (u64, u64)) -> Problem {
     let Some(holders) = udf.holders().await else {
         return Problem::unavailable(format!(
@@ -262,7 +262,7 @@ fn fields(udf: &Udf, caller: &Caller, id: &str) -> Result<Fields, Problem> {
 /// Every answer of the service.
 #[derive(Serialize)]
 struct Envelope<'a, T> {
-    /// Of the answer.
+    /// The answer's own id.
     id: String,
     code: String,
     message: &'a str,
@@ -311,7 +311,7 @@ fn fresh_id() -> String {
     uuid::Builder::from_random_bytes(rand::random()).into_uuid().to_string()
 }
 
-/// As the service writes it, `yyyy-MM-dd'T'HH:mm:ss:SSSZ`.
+/// The time in the service's format, `yyyy-MM-dd'T'HH:mm:ss:SSSZ`.
 fn written(moment: Moment) -> String {
     let millis = moment.micros() / 1000;
     let whole = Moment::from_micros(millis * 1000).to_string();

@@ -1,4 +1,4 @@
-//! What a client is answered, and when its connection ends, by a clock that jumps.
+//! A client's answers, and the time at which its connection ends, by a clock that jumps.
 
 use std::time::Duration;
 

@@ -90,7 +90,7 @@ fn integers_as_redis_reads_them() {
     }
 }
 
-/// As redis 7.0.15 cuts lines.
+/// Lines are cut as redis 7.0.15 cuts them.
 #[test]
 fn words_of_a_line() {
     let cut = |line: &str| -> Option<Vec<String>> {

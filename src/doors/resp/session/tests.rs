@@ -34,7 +34,7 @@ async fn who_does_not_log_in_ends() {
     let mut in_part = stranger(None).await;
     in_part.send("*1\r\n$4\r\nPI").await;
     assert_eq!(in_part.end().await, too_late);
-    // Who says what needs no login does not get more time by it.
+    // A client that sends commands without a login does not get more time by it.
     let mut talks = stranger(None).await;
     while talks.seconds() < LOGIN.as_secs() {
         assert_eq!(ask(&mut talks, "PING\r\n").await, STRANGER);
@@ -83,7 +83,8 @@ async fn who_reads_no_answers_ends() {
     assert_eq!(client.end_unread().await, (End::Stalled, (reads_late + WRITE).as_secs()));
 }
 
-/// What can be answered at once is answered. What follows a request that had to wait for ids is not done: who sent it asks another proxy.
+/// Requests that can be answered at once are answered. A request after one that had to wait for ids is not done: the
+/// client asks another proxy.
 #[tokio::test(start_paused = true)]
 async fn a_drain_ends_what_is_not_under_way() {
     let silent = client(None).await;

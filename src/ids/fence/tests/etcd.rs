@@ -8,7 +8,7 @@ use super::{Fence, NAME, Raise, ten};
 use crate::store::etcd::tests::{Etcd, Version, open};
 use crate::store::{Store, StoreError};
 
-/// What has not come by then never comes. How soon it comes is measured by tests/chaos.
+/// A result that has not come within this time never comes. tests/chaos measures how soon it comes.
 const NEVER: Duration = Duration::from_mins(1);
 
 /// Ranges, and the longest time from one to the next.
@@ -20,7 +20,7 @@ async fn raise_until(
     let mut fence = Fence::open(store, NAME, owner, 1).await.unwrap();
     let (mut ranges, mut longest, mut last) = (Vec::new(), Duration::ZERO, Instant::now());
     while !stop.load(Ordering::Relaxed) {
-        // As generators do: what takes longer is dropped, wherever it stands.
+        // Generators do the same: a call that takes longer is dropped, wherever it stands.
         match tokio::time::timeout(Duration::from_secs(3), ten(&mut fence)).await {
             Ok(Ok(Raise::Raised { from, to })) => {
                 ranges.push((from, to));

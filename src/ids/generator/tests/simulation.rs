@@ -71,7 +71,7 @@ async fn owner(world: Arc<World>, number: u32) {
         let count = n(if random.gen_bool(0.1) { random.gen_range(1..100) } else { random.gen_range(1..5) });
         match random.gen_range(0..100) {
             0..2 => {
-                // A crash: whatever is under way goes on behind its back.
+                // A crash: whatever is under way continues without it.
                 sequence = None;
             }
             2..4 => {

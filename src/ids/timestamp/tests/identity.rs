@@ -1,4 +1,4 @@
-//! Who makes ids as which node, and a store that went back.
+//! The nodes as which proxies make ids, and a store that went back.
 
 use super::*;
 
@@ -15,7 +15,7 @@ async fn what_could_repeat_ids_is_refused() {
             "{preset}: {refused}"
         );
     }
-    // Where the sequence starts does not change what ids mean.
+    // The start of the sequence does not change what ids mean.
     assert_eq!(open(by("leaf"), 5).await.map(|error| error.to_string()), None);
     let refused = open(by("snowflake"), 1024).await.unwrap().to_string();
     assert!(refused.contains("node 1024 does not fit into the layout's node with bits = 10"), "{refused}");

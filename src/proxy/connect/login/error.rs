@@ -60,7 +60,7 @@ pub enum LoginError {
 }
 
 impl LoginError {
-    /// As a failure to connect: of an error that came before the server had greeted, or by TLS to it.
+    /// The failure to connect, for an error that came before the server had greeted, or from TLS to it.
     pub(in crate::proxy) fn of_connection(&self) -> Option<ConnectFailure> {
         match self {
             LoginError::Server(_) | LoginError::ServerMalformed(_) => Some(ConnectFailure::Greeting),
@@ -70,7 +70,7 @@ impl LoginError {
         }
     }
 
-    /// Whether the server, or the way to it, is at fault.
+    /// True if the server, or the way to it, is at fault.
     pub(in crate::proxy) fn is_of_server(&self) -> bool {
         matches!(
             self,
@@ -83,8 +83,8 @@ impl LoginError {
         )
     }
 
-    /// What the client is sent; `None`: nothing, or it was sent already. Addresses of the backend
-    /// stay in the log: who reads this is not logged in.
+    /// The refusal that the client is sent; `None`: nothing is sent, or it was sent already. Addresses of the backend
+    /// stay in the log: the reader of a refusal is not logged in.
     pub(in crate::proxy) fn refusal(&self) -> Option<Refusal> {
         Some(match self {
             LoginError::Client(_) | LoginError::ServerRefused { .. } | LoginError::ClientTls(_) => {
@@ -126,7 +126,7 @@ impl LoginError {
         }
     }
 
-    /// Who is to blame, for the count of logins.
+    /// The outcome for the count of logins: who is to blame.
     pub(in crate::proxy) fn outcome(&self) -> Login {
         match self {
             LoginError::ServerRefused { .. } => Login::Denied,

@@ -71,7 +71,7 @@ async fn headers_are_read_and_nothing_behind_them() {
     check(b"PROXY UNKNOWN\r\n", None).await;
     check(V2_IPV4, Some(ends("192.0.2.1:4242", "10.0.0.2:3306"))).await;
     check(V2_LOCAL, None).await;
-    // What else it tells is left aside.
+    // Everything else that a header tells is ignored.
     let with_more = [&V2_IPV4[..15], b"\x10", &V2_IPV4[16..], b"\xea\0\x01x"].concat();
     check(&with_more, Some(ends("192.0.2.1:4242", "10.0.0.2:3306"))).await;
 }

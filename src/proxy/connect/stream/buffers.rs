@@ -18,7 +18,7 @@ pub(in crate::proxy) struct Ends {
     pub(in crate::proxy) output: Vec<u8>,
     /// So many bytes are taken by one write; 0: all.
     pub(in crate::proxy) takes: usize,
-    /// How often something was read or written.
+    /// The number of reads and writes.
     pub(in crate::proxy) moved: usize,
 }
 

@@ -19,14 +19,14 @@ use crate::proxy::connect::stream::Stream;
 
 /// One read of the peer's frames fetches at most this.
 const READ_BYTES: usize = 16 * 1024;
-/// Of packets in one frame of ours: a thread is busy with it for a millisecond.
+/// The most bytes of packets in one frame of ours: a thread is busy with it for a millisecond.
 const FRAME_PLAIN_BYTES: usize = 64 * 1024;
-/// What the first frame takes of a packet that is too long for one.
+/// The bytes that the first frame takes of a packet that is too long for one.
 const FIRST_PLAIN_BYTES: usize = 16 * 1024;
 /// A longer frame keeps its thread so long that other sessions are to go to another one.
 const LONG_PLAIN_BYTES: usize = 256 * 1024;
 
-/// Who the peer is.
+/// The side that the peer is on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Peer {
     Client,
@@ -43,7 +43,7 @@ pub struct Compressed {
     read: Vec<u8>,
     taken: usize,
     packing: Packing,
-    /// Of the next frame of ours.
+    /// The number of the next frame of ours.
     frame_nr: u8,
     /// Packets for a client that are in no frame yet. The last one may not be whole.
     plain: Vec<u8>,
@@ -70,7 +70,7 @@ impl Compressed {
         }
     }
 
-    /// What is written from here on answers the client's next command.
+    /// The bytes written from here on answer the client's next command.
     pub fn begin_answer(&mut self) {
         self.seal();
         self.frame_nr = self.turns.answer();
@@ -127,7 +127,7 @@ impl Compressed {
         self.frame_nr = self.frame_nr.wrapping_add(1);
     }
 
-    /// How many of the bytes go into the next frame for a server, which gets its number here.
+    /// The number of bytes that go into the next frame for a server, which gets its number here.
     fn next_frame(&mut self, bytes: &[u8]) -> usize {
         let bytes = bytes.get(..FRAME_PLAIN_BYTES).unwrap_or(bytes);
         match self.turns.begins(bytes) {
@@ -210,7 +210,7 @@ impl AsyncRead for Compressed {
     }
 }
 
-/// Whether what blocks here blocks nobody else.
+/// True if a thread that blocks here blocks nobody else.
 fn has_other_threads() -> bool {
     let runtime = tokio::runtime::Handle::try_current();
     runtime.is_ok_and(|runtime| runtime.runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread)
@@ -239,7 +239,7 @@ impl AsyncWrite for Compressed {
             }
         };
         this.frame(Some(bytes));
-        // What does not go now goes with the next write, or the flush.
+        // Bytes that do not go now go with the next write, or the flush.
         match this.poll_unsent(cx) {
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
             _ => Poll::Ready(Ok(bytes.len())),

@@ -26,7 +26,7 @@ pub enum TlsError {
     Versions(rustls::Error),
 }
 
-/// What is wrong with a file.
+/// The fault of a file.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     #[error("cannot be read: {0}; it must be a PEM file that this process may read")]
@@ -91,7 +91,7 @@ impl TlsError {
         }
     }
 
-    /// Whether a file is there, and holds what it should not.
+    /// True if a file is there, and holds what it should not.
     pub(super) fn is_of_content(&self) -> bool {
         matches!(self, TlsError::File { error, .. } if !matches!(error, FileError::Pem(pem::Error::Io(_))))
     }

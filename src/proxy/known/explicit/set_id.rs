@@ -61,7 +61,7 @@ impl NextIds {
         Spacing::by(self.increment)
     }
 
-    /// Whether the server would go on with `first` + `increment`. It rounds each id but the first up.
+    /// True if the server would continue with `first` + `increment`. The server rounds up each id but the first.
     fn is_regular(&self) -> bool {
         let increment = self.increment.get();
         increment == 1 || self.first % increment == self.offset % increment
@@ -80,7 +80,7 @@ impl NextIds {
         i128::from(self.first) + (i128::from(ids) - 1) * i128::from(self.increment.get())
     }
 
-    /// Whether a row writes an id above it, after which the server goes on by the table's counter.
+    /// True if a row writes an id above `first`. The server then continues with the table's counter.
     pub(crate) fn is_passed_by(&self, explicit: &[i128]) -> bool {
         explicit.iter().any(|&id| id > i128::from(self.first))
     }

@@ -23,7 +23,7 @@ impl Session {
         Ok(self.ask_all_as_then(job, &[], &[question]).await?.remove(0))
     }
 
-    /// The same of several. `first` is asked before them, as the session is now.
+    /// Asks several questions as [`Session::ask_as_then`] does. `first` is asked before them, as the session is now.
     pub(super) async fn ask_all_as_then(
         &mut self,
         job: &Job<'_>,
@@ -45,7 +45,7 @@ impl Session {
         if is_then {
             answers.extend(self.ask_all(questions).await?);
             if answers.iter().skip(first.len()).any(Result::is_err) {
-                // What is asked next takes them away.
+                // The next question takes the warnings away.
                 self.relay.known.session.warned = self.warned(&job.insert.target).await?.map(Box::new);
             }
         }

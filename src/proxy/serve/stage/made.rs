@@ -1,4 +1,4 @@
-//! How a stage is made, and what has to be known for it.
+//! The making of a stage, and the facts that have to be known for it.
 
 use super::told::{facts_of, not_made};
 use super::{Facts, Job};
@@ -34,8 +34,8 @@ impl Session {
         let create = stage.create(text, nulls, Engine::InnoDb);
         let left = self.relay.known.session.stage.take();
         let left = left.as_deref().map(Question::Query);
-        // What is prepared has been judged, and LOAD cannot be. The client's text is the last: SHOW
-        // WARNINGS shows its error.
+        // A prepared statement has been judged, and LOAD cannot be. The client's text is the last: SHOW WARNINGS
+        // shows its error.
         let is_judged = matches!(task, Task::Execute { .. }) || stage.is_load();
         let whole = (!is_judged).then_some(Question::Prepare(text));
         let first: Vec<_> = left.into_iter().chain([Question::Query(FACTS_SQL)]).collect();
@@ -55,7 +55,7 @@ impl Session {
             self.relay.known.session.stage = made.is_ok().then(drop);
         }
         if let Err(error) = made {
-            // As LOAD says it itself.
+            // LOAD itself gives this error.
             if !stage.is_load() || error.code != UNKNOWN_COLUMN {
                 let of_no_rows = self.ask_as_then(job, Question::Query(&stage.of_no_rows())).await?;
                 of_no_rows.map_err(|error| Stop::Failed(error.payload))?;
@@ -140,7 +140,7 @@ impl Session {
             Some(false) => return Ok((Nulls::AsInTable, None)),
             // MariaDB fills columns that are left out, or missing in a line, with NULL.
             Some(true) if kind != Kind::Values && !is_mysql => return Ok((Nulls::Anywhere, None)),
-            // What is NULL after the trigger is refused by either statement.
+            // Either statement is refused if a value is NULL after the trigger.
             Some(true) if kind == Kind::Values && is_strict => return Ok((Nulls::Anywhere, None)),
             Some(true) if kind == Kind::Values => (
                 Nulls::AsInTable,

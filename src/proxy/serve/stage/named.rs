@@ -1,4 +1,4 @@
-//! What goes by way of a stage, by SQL's PREPARE, EXECUTE and EXECUTE IMMEDIATE.
+//! Statements that go by way of a stage, by SQL's PREPARE, EXECUTE and EXECUTE IMMEDIATE.
 
 use crate::mysql::command::Command;
 use crate::proxy::decide::staged::lost;

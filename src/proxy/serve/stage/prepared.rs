@@ -86,7 +86,7 @@ impl Session {
 #[derive(Clone, Copy)]
 pub(super) enum Part {
     Query,
-    /// What follows the query.
+    /// The parameters after the query.
     Tail,
 }
 

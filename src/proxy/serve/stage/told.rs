@@ -1,4 +1,4 @@
-//! What the server tells while a statement goes by way of a stage, and what the client is told.
+//! The server's answers while a statement goes by way of a stage, and the texts that the client gets.
 
 use super::Facts;
 use crate::mysql::error::Refusal;
@@ -8,8 +8,8 @@ use crate::proxy::known::warned::replaced;
 use crate::proxy::serve::session::Stop;
 use crate::rewrite::plan::target::Target;
 
-/// What is asked beforehand, where the server's way of logging allows that rows are numbered in the
-/// order of a query.
+/// The facts that are asked for beforehand, if the server's way of logging allows that rows are numbered in the order
+/// of a query.
 pub(super) fn facts_of(answered: Answered, target: &Target) -> Result<Facts, Refusal> {
     let facts = answered.map_err(|error| not_answered(&error))?;
     let unreadable = || refused(target.at("Rowstamp cannot read the server's binlog_format; try again"));

@@ -14,7 +14,7 @@ use crate::sql::look::shows_warnings;
 const SHOW: &[u8] = b"SHOW WARNINGS";
 
 impl Session {
-    /// What the server shows right after the stage was filled, or could not be.
+    /// The warnings that the server shows right after the stage was filled, or could not be filled.
     pub(super) async fn warned(&mut self, target: &Target) -> Going<Option<Warned>> {
         let table = target.named().1.as_bytes();
         Ok(self.ask_table().await?.map(|filling| Warned::new(filling, STAGE, table)))

@@ -79,12 +79,12 @@ async fn payloads_at_the_edge_pass_in_both_directions() {
 async fn a_statement_whose_rules_change_before_it_is_sent_is_planned_anew() {
     let sent = rig::changing(&q(INSERT), "other").await;
     assert_eq!(sent, q("INSERT INTO s.t(a,`other`) VALUES(1,LAST_INSERT_ID(2))"));
-    // The same text, with an id that was drawn again.
+    // A text with a call is sent with an id that was drawn again.
     let sent = rig::changing(&q(DRAW), "other").await;
     assert_eq!(sent, q("SET @a=2"));
 }
 
-/// What its calls have drawn before a wait is not sent after it: others may have drawn the same ids.
+/// Ids that calls have drawn before a wait are not sent after it: others may have drawn the same ids.
 #[tokio::test]
 async fn calls_whose_rules_change_before_they_are_sent_draw_again() {
     let sql = "INSERT INTO s.t(a) VALUES(NEXTVAL(s.g))";
@@ -123,7 +123,7 @@ async fn an_execution_whose_rules_change_before_it_is_sent_is_prepared_anew() {
     assert_eq!(rig::changing_execution(text, 2, &one, "other").await, prepared_again);
     let bulk = p(0, b"\xfa\x07\x00\x00\x00\x80\x00\x01\x00\x00\x05\x00\x06");
     assert_eq!(rig::changing_execution(text, 2, &bulk, "other").await, prepared_again);
-    // The same text with ids of the rules before goes as it is.
+    // The prepared text is the same under the new rules, so the execution is sent.
     let same = rig::changing_execution(text, 2, &one, "id").await;
     assert_eq!(same[4], 0x17);
 }

@@ -48,7 +48,7 @@ generator = "g"
 
 pub(super) const STATEMENT_BYTES_MAX: usize = 1000;
 
-/// What happens next. Bytes are whole packets.
+/// The next event of a script. Bytes are whole packets.
 #[derive(Clone)]
 pub(super) enum Say {
     /// The client sends.
@@ -157,7 +157,7 @@ async fn settle(serving: &mut (impl Future + Unpin), wires: [&Wire; 2]) {
     }
 }
 
-/// How a message is cut, from its length and what came before it.
+/// The cut of a message, from its length and what came before it.
 type Cut<'a> = &'a mut dyn FnMut(usize) -> usize;
 
 /// `cut` says how long the next slice is, of so many bytes that are left.

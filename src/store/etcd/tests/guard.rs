@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::{Etcd, EtcdSettings, EtcdStore, Version, open, settings, written};
 use crate::store::{Key, Outcome, Revision, Store, StoreError};
 
-/// What has not come by then never comes.
+/// A result that has not come within this time never comes.
 pub(super) const NEVER: Duration = Duration::from_mins(1);
 
 async fn soon(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
@@ -50,7 +50,7 @@ async fn of_two_proxies_of_one_name_the_second_is_refused() {
 #[tokio::test]
 async fn a_proxy_that_was_killed_has_its_name_again_at_once() {
     let Some(etcd) = Etcd::start(Version::Debian, 1) else { return };
-    // Of a key that went with its lease and came again it would be another one.
+    // If a key went with its lease and came again, it would have another `create_revision`.
     let created = || {
         let json = etcd.ctl(0, &["get", "/rowstamp/proxies/p1", "--write-out=json"]);
         serde_json::from_str::<serde_json::Value>(&json).unwrap()["kvs"][0]["create_revision"].clone()
@@ -125,7 +125,7 @@ async fn a_store_that_was_put_back_is_noticed_and_stops_all() {
             matches!(&refused, StoreError::Suspect { reason, .. } if reason.contains("noticed by p")),
             "{refused}"
         );
-        // What nobody has settled is noticed again.
+        // A loss that nobody has settled is noticed again.
         etcd.ctl(0, &["del", "/rowstamp/suspect"]);
         soon("it is noticed again", async || {
             etcd.ctl(0, &["get", "/rowstamp/suspect"]).contains("noticed") || is_suspect(&p1, &key).await

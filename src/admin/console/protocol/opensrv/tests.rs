@@ -18,15 +18,14 @@ use crate::mysql::packet::Header;
 
 const SOON: Duration = Duration::from_secs(5);
 const PING: &[u8] = b"\x0e";
-/// What a refused command becomes.
+/// The command that the library gets in place of a refused one.
 const EMPTY_QUERY: &[u8] = b"\x03";
 
 fn packet(payload: &[u8]) -> Vec<u8> {
     super::packet(0, payload).into_inner()
 }
 
-/// What a client sends, as it comes in: a read finds what is left of one piece, and what follows is
-/// not there yet.
+/// A client's bytes as they come in: a read finds the rest of one piece, and the next piece is not there yet.
 struct Pieces {
     left: VecDeque<Vec<u8>>,
     waits: bool,
@@ -68,9 +67,9 @@ impl AsyncRead for Pieces {
     }
 }
 
-/// What the library gets, packet by packet, the login left out. This is its reader as its source
-/// has it: what a read gives goes to the end of its buffer, and it reads again only if no whole
-/// packet is there. The buffer must never have a byte of a second packet.
+/// The payloads that the library gets, packet by packet, without the login. This is its reader as its source has it:
+/// the bytes of a read go to the end of its buffer, and it reads again only if no whole packet is there. The buffer
+/// must never have a byte of a second packet.
 async fn library_gets(reader: &mut (impl AsyncRead + Unpin), read_bytes_max: usize) -> Vec<Vec<u8>> {
     let (mut packets, mut buffer) = (Vec::new(), Vec::new());
     loop {
