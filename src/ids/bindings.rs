@@ -26,7 +26,7 @@ pub struct Assigned {
     pub floor: u64,
     /// The generator that issued for the table before, if it was another.
     pub moved_from: Option<String>,
-    /// The changes that this made in the old generator's records. Whoever has that generator open here continues by them.
+    /// The changes that this made in the old generator's records. A process that has that generator open continues by them.
     pub moves: Moves,
 }
 

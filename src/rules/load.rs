@@ -115,7 +115,7 @@ impl Link<'_> {
                 let place = place_of(schema, name, false);
                 let name = place.0.clone();
                 let mut ignored = Findings::default();
-                // An error for one schema is an error for all: it is told once.
+                // An error for one schema is an error for all: the log has it once.
                 let findings = if nth == 0 { &mut *self.findings } else { &mut ignored };
                 let kind = spec::kind(source, &key, &name, generator, findings);
                 if let Some(first) = self.generators.get(&place) {
@@ -150,7 +150,7 @@ impl Link<'_> {
             for (nth, schema) in schemas.iter().enumerate() {
                 let place = place_of(schema, written, true);
                 if !self.is_made_of_defaults(source, &place, &key) {
-                    // An error for one schema is an error for all: it is told once.
+                    // An error for one schema is an error for all: the log has it once.
                     // A wildcard was told above.
                     let is_told = nth == 0 && !written.contains(['*', '?']);
                     self.use_generator(source, &key, &place, is_told);

@@ -18,7 +18,7 @@ pub struct Faults {
     pub lost_reply: u32,
     /// The write is not done, and nobody says so.
     pub lost_request: u32,
-    /// Nobody answers now; the write is tried later, unknown to whoever sent it.
+    /// Nobody answers now. The write is tried later, and its sender does not learn of that.
     pub late_request: u32,
     /// A conflict is reported although the expected revision stands.
     pub false_conflict: u32,

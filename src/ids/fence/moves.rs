@@ -44,7 +44,7 @@ impl Moves {
         Moves(later.0.into_iter().filter_map(joined).collect())
     }
 
-    /// The count from which whoever knows the count `from` of a record may continue.
+    /// The count from which a process may continue that knows the count `from` of a record.
     pub(in crate::ids) fn after(&self, key: &Key, from: u64) -> Option<u64> {
         self.0.iter().find(|one| one.key == *key && one.from == from).map(|one| one.to)
     }

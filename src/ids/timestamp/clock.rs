@@ -48,7 +48,7 @@ impl Clock for SystemClock {
 pub(super) struct Watch {
     max_forward: Duration,
     /// The followed reading that was furthest ahead of the monotonic clock. Leaps are measured from it, so that a clock that
-    /// goes back and comes again has not leapt.
+    /// goes back and returns has not leapt.
     trusted: Reading,
     time: Moment,
     leap: Option<Duration>,

@@ -265,10 +265,7 @@ impl Relay {
         }
         match command {
             Command::StmtPrepare => self.known.statements.forget_last(),
-            Command::ResetConnection => {
-                self.known.session.reset();
-                self.known.statements = Statements::default();
-            }
+            Command::ResetConnection => self.starts_over(),
             Command::InitDb => self.known.session.may_move(),
             _ => {}
         }

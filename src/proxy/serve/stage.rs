@@ -67,7 +67,7 @@ struct Filled {
     /// Warnings of filling the stage. Those that the server gives again when the rows are stored are not counted.
     warnings: i32,
     warned: Option<Warned>,
-    /// The statement that filled the stage, as the client is told of it.
+    /// The statement that filled the stage, as the answer to the client describes it.
     told: ok::Filled,
     numbering: Numbering,
     /// Ids that the query or the file brought.
