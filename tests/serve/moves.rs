@@ -17,8 +17,7 @@ fn a_prepared_move_between_schemas_without_rules_passes_byte_for_byte() {
             let options =
                 Options { database: Some("moves_2".to_owned()), capabilities, ..Options::default() };
             let mut client = Client::connect(&wires.outer.address(), &options).unwrap();
-            wires.outer.take();
-            wires.inner.take();
+            wires.begin();
             let context = |text: &str| format!("{} {capabilities:#x}: {text}", rig.name());
             // MySQL prepares no USE, and says so.
             for text in [

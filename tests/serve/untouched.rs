@@ -8,6 +8,7 @@ use crate::support::raw::{
     CLIENT_SESSION_TRACK, Client, Options, Param,
 };
 use crate::support::tap::{Direction, Log, Tap};
+use crate::support::wait::wait_until;
 
 /// All with SESSION_TRACK, which the proxy agrees on with the server for every client: others get their answers without its reports
 /// (`tracking`).
@@ -102,6 +103,15 @@ impl Wires {
         Wires { outer, inner, _proxy: proxy }
     }
 
+    /// Forgets what the wires have carried for the one client that is connected, and for those before it. These have to end first: the
+    /// server may have a last word for them (MySQL: 1158).
+    pub(crate) fn begin(&self) {
+        let open = || [self.outer.open(), self.inner.open()];
+        wait_until(|| format!("{:?} connections are open", open()), || open() == [1, 1]);
+        self.outer.take();
+        self.inner.take();
+    }
+
     #[track_caller]
     pub(crate) fn are_alike(&self, context: &str) {
         let (outer, inner) = (self.outer.take(), self.inner.take());
@@ -121,8 +131,7 @@ impl Wires {
 fn check(rig: &Rig, wires: &Wires, capabilities: u32, database: &str, passes: impl Fn(&str) -> bool) {
     let options = Options { database: Some(database.to_owned()), capabilities, ..Options::default() };
     let mut client = Client::connect(&wires.outer.address(), &options).unwrap();
-    wires.outer.take();
-    wires.inner.take();
+    wires.begin();
     let context = |text: &str| format!("{} in {database} with {capabilities:#x}: {text}", rig.name());
     let mut texts = STATEMENTS.to_vec();
     if rig.kind == Kind::MariaDb {
@@ -192,8 +201,7 @@ fn what_moves_nothing_leaves_a_session_untouched() {
                 ..Options::default()
             };
             let mut client = Client::connect(&wires.outer.address(), &options).unwrap();
-            wires.outer.take();
-            wires.inner.take();
+            wires.begin();
             for text in [
                 "SET NAMES utf8mb4",
                 "INSERT INTO help VALUES(1,'’\\' USE INDEX; PREPARE s FROM @a; EXECUTE s; USE b')",
@@ -213,8 +221,7 @@ fn what_moves_nothing_leaves_a_session_untouched() {
                 continue;
             }
             assert!(client.change_user("nobody_of_this_name", "mysql").is_err());
-            wires.outer.take();
-            wires.inner.take();
+            wires.begin();
             client.query("DELETE FROM help").unwrap();
             wires.are_alike(&format!("{} {capabilities:#x}: after a failed COM_CHANGE_USER", rig.name()));
         }
@@ -260,8 +267,7 @@ fn a_name_is_ruled_in_its_schema_only() {
             for capabilities in CAPABILITIES {
                 let options = Options { capabilities, ..Options::default() };
                 let mut client = Client::connect(&wires.outer.address(), &options).unwrap();
-                wires.outer.take();
-                wires.inner.take();
+                wires.begin();
                 client.query("USE untouched_schema_2").unwrap();
                 for text in ["INSERT INTO t VALUES(1,2)", "INSERT INTO t SELECT * FROM t", "TRUNCATE TABLE t"]
                 {

@@ -51,6 +51,12 @@ impl Tap {
         self.port.address()
     }
 
+    /// The connections that have not ended.
+    pub fn open(&self) -> usize {
+        let logs = self.logs.lock().unwrap_or_else(PoisonError::into_inner);
+        logs.iter().filter(|log| Arc::strong_count(log) > 1).count()
+    }
+
     /// What came since the last time, by connection.
     pub fn take(&self) -> Vec<Log> {
         let mut logs = self.logs.lock().unwrap_or_else(PoisonError::into_inner);
