@@ -31,7 +31,7 @@
 //! * [`opened`]: what a configuration names, opened.
 //! * [`querylog`]: the query logs of MySQL and MariaDB.
 //! * [`explain`]: what would be sent for a statement, or for those of a log.
-//! * [`serve`]: the running process.
+//! * [`daemon`]: the running process.
 //! * [`cli`]: one file a command.
 
 pub mod address;
@@ -40,6 +40,7 @@ pub mod audit;
 pub mod book;
 pub mod cli;
 pub mod config;
+pub mod daemon;
 pub mod doors;
 pub mod explain;
 pub mod ids;
@@ -54,7 +55,6 @@ pub mod rewrite;
 pub mod role;
 pub mod rules;
 pub mod schema;
-pub mod serve;
 pub mod sessions;
 pub mod sql;
 pub mod store;

@@ -75,7 +75,7 @@ const MAY_IMPORT: [(&str, &[&str]); 32] = [
         &["table_name", "sql", "ids::range", "rules", "rewrite", "schema", "tables", "proxy", "querylog"],
     ),
     (
-        "serve",
+        "daemon",
         &[
             "address",
             "meter",
@@ -120,7 +120,7 @@ const MAY_IMPORT: [(&str, &[&str]); 32] = [
             "opened",
             "querylog",
             "explain",
-            "serve",
+            "daemon",
         ],
     ),
 ];

@@ -1,7 +1,7 @@
 //! The operators' views and commands while a proxy runs: the console (a MySQL-protocol port) and the HTTP server, both
 //! over [`Desk`].
 //!
-//! Neither knows the proxy: `serve` makes a desk of the parts that run, and tests make one of their
+//! Neither knows the proxy: `daemon` makes a desk of the parts that run, and tests make one of their
 //! own.
 
 pub mod console;

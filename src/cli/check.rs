@@ -12,10 +12,10 @@ use clap::Args;
 use crate::cli::output::stdout;
 use crate::cli::{ConfigArg, EXIT_FOUND, block_on};
 use crate::config::{Config, LoadError, Loaded, load_file};
+use crate::daemon::{doors, preflight};
 use crate::lint::Finding;
 use crate::lint::report::{Report, counted};
 use crate::rules::RuleSet;
-use crate::serve::{doors, preflight};
 use crate::toml_file::{Findings, Severity};
 
 /// The help text of `--json`.

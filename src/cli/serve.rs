@@ -7,8 +7,8 @@ use clap::Args;
 
 use crate::cli::ConfigArg;
 use crate::config::{self, Loaded};
-use crate::serve::log::log_to_stderr;
-use crate::serve::{self, Start};
+use crate::daemon::log::log_to_stderr;
+use crate::daemon::{self, Start};
 
 /// The time that tasks have to end after the proxy has ended. The process does not wait longer for them.
 const END_DEADLINE: Duration = Duration::from_secs(6);
@@ -36,7 +36,7 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let start =
         Start { config_path: path.to_owned(), trusts_clock: args.trust_clock, takes_over: args.takeover };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let served = runtime.block_on(serve::start(start, (config, *written, mark), rules, set_log_level));
+    let served = runtime.block_on(daemon::start(start, (config, *written, mark), rules, set_log_level));
     // Files that a reload reads may lie on a disk that hangs.
     runtime.shutdown_timeout(END_DEADLINE);
     served?;

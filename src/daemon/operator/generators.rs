@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::admin::{DeskError, GeneratorRow, GeneratorState, Kind, Raised};
+use crate::daemon::operator::rates::Rates;
 use crate::ids::generator::{Sequence, Stats};
 use crate::ids::reach::Reach;
 use crate::ids::timestamp::{self, Timestamp};
 use crate::ids::{Generator, ID_MAX};
 use crate::rules::model::{GeneratorKind, GeneratorName, GeneratorSpec};
-use crate::serve::operator::rates::Rates;
 use crate::tables::InForce;
 
 /// The time that the store has to raise a bound.

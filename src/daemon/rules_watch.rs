@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::daemon::caught;
+use crate::daemon::reload::{Outcome, Reloader};
 use crate::rules::{Mark, Watch};
-use crate::serve::caught;
-use crate::serve::reload::{Outcome, Reloader};
 
 /// The interval of looks at the folder; files that two looks find the same have come to rest.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);

@@ -1,8 +1,8 @@
 //! The servers of `backend.address`, as operators see them.
 
 use crate::admin::BackendRow;
+use crate::daemon::operator::{Parts, metrics};
 use crate::schema::Role;
-use crate::serve::operator::{Parts, metrics};
 
 /// In the order of `backend.address`.
 pub(super) fn rows(parts: &Parts) -> Vec<BackendRow> {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use crate::serve::operator::ProxyDesk;
+use crate::daemon::operator::ProxyDesk;
 
 const INTERVAL: Duration = Duration::from_secs(1);
 /// Rates are over so many intervals.

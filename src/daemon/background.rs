@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use crate::serve::watch;
+use crate::daemon::watch;
 use crate::store::Store;
 use crate::tables::{InForce, REFRESH_INTERVAL, SHAPE_AGE_MAX, TableError, shadow};
 

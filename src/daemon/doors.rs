@@ -14,13 +14,13 @@ use crate::address::listener::{ListenError, Listener};
 use crate::admin::DoorRow;
 use crate::config::keys::Compat;
 use crate::config::{Config, DoorSettings};
+use crate::daemon::socket::{Names, Socket};
 use crate::doors::api::{Api, Service};
 use crate::doors::resp::Redis;
 use crate::doors::{Door, DoorMeter, IdDesk, Protocol, Terms};
 use crate::proxy::connect::tls::{ClientSide, TlsError};
 use crate::proxy::shared::Shared;
 use crate::rules::word;
-use crate::serve::socket::{Names, Socket};
 use crate::users::Directory;
 
 /// One of each, in the order of [`DOORS`].

@@ -10,9 +10,9 @@ use crate::admin::metrics::{
     number,
 };
 use crate::admin::{Desk, Metric, Timing};
+use crate::daemon::operator::{Parts, ProxyDesk, process};
 use crate::ids::Generator;
 use crate::meter::Timed;
-use crate::serve::operator::{Parts, ProxyDesk, process};
 use crate::sessions::{Count, Login, Sessions};
 use crate::tables::shadow::counts::ShadowCount;
 

@@ -10,9 +10,9 @@ use rustix::fs::{Access, access};
 use crate::address::Address;
 use crate::address::listener::Listener;
 use crate::config::{Config, Loaded, StoreKind};
+use crate::daemon::{doors, folders};
 use crate::opened::store::OperatorStore;
 use crate::proxy::connect::tls::self_made_fault;
-use crate::serve::{doors, folders};
 use crate::takeover::TakeoverServer;
 use crate::toml_file::{Finding, Findings, Source};
 

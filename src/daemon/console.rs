@@ -8,8 +8,8 @@ use crate::address::listener::ListenError;
 use crate::admin::Desk;
 use crate::admin::console::{self, Tls};
 use crate::config::AdminSettings;
+use crate::daemon::socket::{Names, Socket};
 use crate::proxy::shared::Shared;
-use crate::serve::socket::{Names, Socket};
 
 const NAMES: Names = Names {
     what: "the console cannot listen on",
@@ -43,7 +43,7 @@ mod tests {
     use super::{NAMES, bind_socket};
     use crate::address::Address;
     use crate::config::AdminSettings;
-    use crate::serve::socket::Socket;
+    use crate::daemon::socket::Socket;
 
     #[tokio::test]
     async fn an_address_that_is_taken() {

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 
+use crate::daemon::operator::ProxyDesk;
 use crate::schema::{Role, Schema};
-use crate::serve::operator::ProxyDesk;
 use crate::store::{Key, Store};
 
 const INTERVAL: Duration = Duration::from_secs(10);
