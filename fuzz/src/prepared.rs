@@ -59,7 +59,7 @@ pub fn check(data: &[u8]) {
     let [_] = plan.inserts.as_slice() else { panic!("one INSERT is prepared") };
     let insert = plan.inserts.remove(0);
     let prepared = PreparedInsert { insert, text: prepared };
-    hidden_params(&prepared);
+    our_params(&prepared);
     let meaning = meaning(&dialect, &ruled);
     let run = Run { prepared: &prepared, meaning, ruled: &ruled };
     if flags & 2 == 0 { run.executions(&mut bound, flags) } else { run.bulk(&mut bound, flags) }
@@ -86,8 +86,8 @@ fn placeholders(
     let after = Packet::read(after, dialect, false);
     let count = |packet: &Packet<'_>| packet.params(packet.statements[0].tokens.clone());
     assert_eq!(count(&before), usize::from(prepared.client_params), "the client's parameters");
-    assert_eq!(count(&after), count(&before) + prepared.hidden.len(), "all parameters");
-    assert!(prepared.hidden.windows(2).all(|two| two[0].index < two[1].index), "hidden parameters ascend");
+    assert_eq!(count(&after), count(&before) + prepared.ours.len(), "all parameters");
+    assert!(prepared.ours.windows(2).all(|two| two[0].index < two[1].index), "our parameters ascend");
     assert!(prepared.id_params.windows(2).all(|two| two[0].index < two[1].index), "parameters of the id");
     let found = tamed::compare(plan, &before, &after);
     let insert = &plan.inserts[0];
@@ -107,15 +107,15 @@ fn placeholders(
         "{:?}",
         found[0]
     );
-    let rows: Vec<u32> = prepared.hidden.iter().map(|hidden| hidden.row).collect();
+    let rows: Vec<u32> = prepared.ours.iter().map(|ours| ours.row).collect();
     let of_params = found[0].iter().filter(|(_, id)| matches!(id, Id::Param(_)));
-    assert!(of_params.map(|&(row, _)| u32::try_from(row).unwrap()).eq(rows), "rows of hidden parameters");
+    assert!(of_params.map(|&(row, _)| u32::try_from(row).unwrap()).eq(rows), "rows of our parameters");
 }
 
 /// What COM_STMT_SEND_LONG_DATA and the answer to COM_STMT_PREPARE go by.
-fn hidden_params(prepared: &PreparedInsert) {
+fn our_params(prepared: &PreparedInsert) {
     let client = prepared.text.client_params;
-    let all = client + u16::try_from(prepared.text.hidden.len()).expect("fewer than 65,536");
+    let all = client + u16::try_from(prepared.text.ours.len()).expect("fewer than 65,536");
     let shown: Vec<u16> = (0..all).filter(|&at| prepared.client_param(at).is_some()).collect();
     let moved: Vec<u16> = (0..client).map(|at| prepared.server_param(at)).collect();
     assert_eq!(shown, moved, "where the client's parameters stand among the server's");
@@ -186,7 +186,7 @@ impl Run<'_> {
     }
 
     fn all_params(&self) -> usize {
-        usize::from(self.prepared.text.client_params) + self.prepared.text.hidden.len()
+        usize::from(self.prepared.text.client_params) + self.prepared.text.ours.len()
     }
 
     /// The parameters that were sent ahead, by the server's numbers.
@@ -215,13 +215,13 @@ impl Run<'_> {
         let range = self.range(ids);
         let mut next = Rows::new(self.prepared, range.as_ref());
         let text = &self.prepared.text;
-        assert_eq!(after.len(), before.len() + if ids > 0 { text.hidden.len() } else { 0 }, "parameters");
+        assert_eq!(after.len(), before.len() + if ids > 0 { text.ours.len() } else { 0 }, "parameters");
         let mut client = before.iter().enumerate();
         for (at, is) in after.iter().enumerate() {
             let place = u16::try_from(at).expect("fewer than 65,536");
-            if let Some(hidden) = text.hidden.iter().find(|hidden| hidden.index == place) {
-                let sent = is.id(hidden.is_whole && self.is_unsigned());
-                assert_eq!(sent, Some(next.id(hidden.row)), "a hidden parameter");
+            if let Some(ours) = text.ours.iter().find(|ours| ours.index == place) {
+                let sent = is.id(ours.is_whole && self.is_unsigned());
+                assert_eq!(sent, Some(next.id(ours.row)), "a parameter of ours");
                 continue;
             }
             let (param, was) = client.next().expect("a parameter of the client's");
@@ -286,8 +286,8 @@ impl Run<'_> {
             let mut client = was.iter().enumerate();
             for (at, is) in is.iter().enumerate() {
                 let next = range.as_ref().and_then(|range| range.nth(taken));
-                if text.hidden.iter().any(|hidden| usize::from(hidden.index) == at) {
-                    assert_eq!(is.id(true), next, "a hidden parameter");
+                if text.ours.iter().any(|ours| usize::from(ours.index) == at) {
+                    assert_eq!(is.id(true), next, "a parameter of ours");
                     assert!(next.is_some());
                     taken += 1;
                     continue;
@@ -316,16 +316,16 @@ impl Run<'_> {
 
 /// The ids of an execution: they ascend with the rows, whatever the order of the parameters.
 struct Rows<'a> {
-    /// Of hidden parameters.
-    hidden: Vec<u32>,
+    /// The rows that have a parameter of ours.
+    ours: Vec<u32>,
     range: Option<&'a IdBlock>,
     seen: BTreeSet<u32>,
 }
 
 impl<'a> Rows<'a> {
     fn new(prepared: &PreparedInsert, range: Option<&'a IdBlock>) -> Self {
-        let hidden = prepared.text.hidden.iter().map(|hidden| hidden.row);
-        Rows { hidden: hidden.collect(), range, seen: BTreeSet::new() }
+        let ours = prepared.text.ours.iter().map(|ours| ours.row);
+        Rows { ours: ours.collect(), range, seen: BTreeSet::new() }
     }
 
     /// Of this row.
@@ -339,7 +339,7 @@ impl<'a> Rows<'a> {
     }
 
     fn all_taken(&self, prepared: &PreparedInsert) {
-        assert!(self.hidden.iter().all(|row| self.seen.contains(row)), "a row without its id");
+        assert!(self.ours.iter().all(|row| self.seen.contains(row)), "a row without its id");
         let wraps = matches!(prepared.text.style, Style::Wrapped | Style::OdkuOne);
         let ids = self.range.map_or(0, IdBlock::count);
         // Behind a wrapper rows count up by themselves.

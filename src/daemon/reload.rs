@@ -66,8 +66,8 @@ pub(crate) struct Done {
 
 /// The outcome of a reload; the log has the reasons.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    InForce,
+pub(crate) enum Activation {
+    Active,
     /// Until the files are fixed.
     Refused,
     /// The files are right: what they need was not to be had.
@@ -99,7 +99,7 @@ struct Notes {
 }
 
 /// Files that were read and checked, and are not active yet.
-struct Next {
+struct NextConfig {
     config: Config,
     written: Arc<ConfigFile>,
     rules: RuleSet,
@@ -168,7 +168,7 @@ impl Reloader {
     }
 
     /// `marks`: what is read counts as read.
-    async fn next(&self, acting: &Config, marks: bool) -> Result<Next, ReloadError> {
+    async fn next(&self, acting: &Config, marks: bool) -> Result<NextConfig, ReloadError> {
         let (path, folder) = (self.config_path.clone(), acting.rules.path.clone());
         let read = move || (Mark::of(&folder), crate::config::load_file(&path));
         let (before, loaded) = tokio::task::spawn_blocking(read).await?;
@@ -189,11 +189,11 @@ impl Reloader {
             settings: changed.into_iter().filter(|key| acts_on_reload(key)).collect(),
             waiting,
         };
-        Ok(Next { config, written: Arc::from(written), rules, tls, terms, summary })
+        Ok(NextConfig { config, written: Arc::from(written), rules, tls, terms, summary })
     }
 
-    async fn activate(&self, next: Next, acting: &mut Config) -> Result<Reloaded, ReloadError> {
-        let Next { config, written, rules, tls, terms, summary } = next;
+    async fn activate(&self, next: NextConfig, acting: &mut Config) -> Result<Reloaded, ReloadError> {
+        let NextConfig { config, written, rules, tls, terms, summary } = next;
         let shared = self.shared.load_full();
         // Statements are noted in it a moment before the rest acts, or, where that fails, from now
         // on.
@@ -227,11 +227,11 @@ impl Reloader {
     }
 
     /// [`Reloader::reload_for`], where nobody waits for more than a word.
-    pub(crate) async fn reload_and_log(&self, cause: &str) -> Outcome {
+    pub(crate) async fn reload_and_log(&self, cause: &str) -> Activation {
         match self.reload_for(cause).await {
-            Ok(_) => Outcome::InForce,
-            Err(ReloadError::Tables(error)) if error.may_pass() => Outcome::TryAgain,
-            Err(_) => Outcome::Refused,
+            Ok(_) => Activation::Active,
+            Err(ReloadError::Tables(error)) if error.may_pass() => Activation::TryAgain,
+            Err(_) => Activation::Refused,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::daemon::caught;
-use crate::daemon::reload::{Outcome, Reloader};
+use crate::daemon::reload::{Activation, Reloader};
 use crate::rules::{Mark, Watch};
 
 /// The interval of looks at the folder; files that two looks find the same have come to rest.
@@ -25,8 +25,8 @@ pub(crate) async fn watch_rules(reloader: Arc<Reloader>) {
             continue;
         }
         again_at = match caught(reloader.reload_and_log("rules.watch")).await {
-            Ok(Outcome::TryAgain) => Some(Instant::now() + RETRY_INTERVAL),
-            Ok(Outcome::InForce | Outcome::Refused) => None,
+            Ok(Activation::TryAgain) => Some(Instant::now() + RETRY_INTERVAL),
+            Ok(Activation::Active | Activation::Refused) => None,
             Err(_) => {
                 tracing::error!(
                     "rules.watch: an internal error of Rowstamp ended the reload; the log has its message above; Rowstamp reloads \

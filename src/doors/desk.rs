@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use crate::audit::{Audit, Drawn};
-use crate::doors::meter::{DoorMeter, Outcome};
+use crate::doors::meter::{DoorMeter, DrawOutcome};
 use crate::ids::layout::{DecodeError, Moment, NodeError, Parts};
 use crate::ids::range::block::{IdBlock, Spacing};
 use crate::ids::{Holder, TakeError};
@@ -138,12 +138,12 @@ pub(crate) enum Denied {
 }
 
 impl Denied {
-    fn outcome(&self) -> Outcome {
+    fn outcome(&self) -> DrawOutcome {
         match self {
-            Denied::NoRight { .. } | Denied::NoneCalled { are_there: true, .. } => Outcome::Denied,
-            Denied::OverQuota(_) => Outcome::OverQuota,
-            Denied::NoIds(_) => Outcome::NoIds,
-            _ => Outcome::Wrong,
+            Denied::NoRight { .. } | Denied::NoneCalled { are_there: true, .. } => DrawOutcome::Denied,
+            Denied::OverQuota(_) => DrawOutcome::OverQuota,
+            Denied::NoIds(_) => DrawOutcome::NoIds,
+            _ => DrawOutcome::Wrong,
         }
     }
 }
@@ -304,9 +304,9 @@ impl IdDesk {
     fn noted_of(&self, caller: &Caller, denied: Denied) -> Denied {
         let usage = &caller.login.user.usage;
         match denied.outcome() {
-            Outcome::Denied => usage.note_denied(),
-            Outcome::OverQuota => usage.note_over_quota(),
-            Outcome::Given | Outcome::Wrong | Outcome::NoIds => {}
+            DrawOutcome::Denied => usage.note_denied(),
+            DrawOutcome::OverQuota => usage.note_over_quota(),
+            DrawOutcome::Given | DrawOutcome::Wrong | DrawOutcome::NoIds => {}
         }
         self.noted(denied)
     }

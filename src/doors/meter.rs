@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The outcome of a request for ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum DrawOutcome {
     Given,
     /// The user has no right to them.
     Denied,
@@ -17,39 +17,39 @@ pub(crate) enum Outcome {
     NoIds,
 }
 
-impl Outcome {
-    const ALL: [(Outcome, &'static str); 5] = [
-        (Outcome::Given, "given"),
-        (Outcome::Denied, "denied"),
-        (Outcome::OverQuota, "over_quota"),
-        (Outcome::Wrong, "wrong"),
-        (Outcome::NoIds, "no_ids"),
+impl DrawOutcome {
+    const ALL: [(DrawOutcome, &'static str); 5] = [
+        (DrawOutcome::Given, "given"),
+        (DrawOutcome::Denied, "denied"),
+        (DrawOutcome::OverQuota, "over_quota"),
+        (DrawOutcome::Wrong, "wrong"),
+        (DrawOutcome::NoIds, "no_ids"),
     ];
 }
 
 /// The counts of one door.
 #[derive(Debug, Default)]
 pub struct DoorMeter {
-    /// The requests by outcome, in the order of [`Outcome::ALL`].
-    requests: [AtomicU64; Outcome::ALL.len()],
+    /// The requests by outcome, in the order of [`DrawOutcome::ALL`].
+    requests: [AtomicU64; DrawOutcome::ALL.len()],
     ids: AtomicU64,
     connections: AtomicU64,
     logins_refused: AtomicU64,
 }
 
 impl DoorMeter {
-    pub(crate) fn note(&self, outcome: Outcome) {
+    pub(crate) fn note(&self, outcome: DrawOutcome) {
         self.note_all(outcome, 1);
     }
 
-    fn note_all(&self, outcome: Outcome, requests: u64) {
+    fn note_all(&self, outcome: DrawOutcome, requests: u64) {
         if let Some(count) = self.requests.get(outcome as usize) {
             count.fetch_add(requests, Ordering::Relaxed);
         }
     }
 
     pub(crate) fn note_given(&self, requests: u64, ids: u64) {
-        self.note_all(Outcome::Given, requests);
+        self.note_all(DrawOutcome::Given, requests);
         self.ids.fetch_add(ids, Ordering::Relaxed);
     }
 
@@ -66,7 +66,7 @@ impl DoorMeter {
 
     /// Requests for ids, by what came of them.
     pub fn requests(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        Outcome::ALL.iter().zip(&self.requests).map(|((_, word), n)| (*word, n.load(Ordering::Relaxed)))
+        DrawOutcome::ALL.iter().zip(&self.requests).map(|((_, word), n)| (*word, n.load(Ordering::Relaxed)))
     }
 
     /// Ids that were given.
@@ -96,13 +96,13 @@ impl Drop for Seat {
 
 #[cfg(test)]
 mod tests {
-    use super::{DoorMeter, Outcome};
+    use super::{DoorMeter, DrawOutcome};
     use std::sync::Arc;
 
     #[test]
     fn each_outcome_has_its_count() {
         let meter = Arc::new(DoorMeter::default());
-        for (nth, (outcome, _)) in Outcome::ALL.into_iter().enumerate() {
+        for (nth, (outcome, _)) in DrawOutcome::ALL.into_iter().enumerate() {
             (0..=nth).for_each(|_| meter.note(outcome));
         }
         meter.note_given(1, 7);

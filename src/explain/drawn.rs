@@ -2,7 +2,7 @@
 
 use crate::explain::tables::{NO_DATABASE, Tables};
 use crate::rewrite::draws::{Value, refusal, write};
-use crate::rewrite::plan::refusal::Refusal;
+use crate::rewrite::plan::refusal::PlanRefusal;
 use crate::rules::model::GeneratorName;
 use crate::sql::dialect::Dialect;
 use crate::sql::draws::{Call, Form, Place, find, may_be_in};
@@ -14,7 +14,7 @@ pub(super) enum Drawn {
     Nothing,
     /// It is cut before this byte, so that a statement with calls is alone.
     Cut(usize),
-    Refused(Refusal),
+    Refused(PlanRefusal),
     /// The text with ids in place of its calls, and lines that say what is drawn.
     Text {
         text: Vec<u8>,

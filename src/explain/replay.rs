@@ -10,7 +10,7 @@ use crate::proxy::settings::Verify;
 use crate::querylog::entry::{Entry, What};
 use crate::rewrite::plan::effects::Effects;
 use crate::rewrite::plan::prepared_names::Fresh;
-use crate::rewrite::plan::{Lookup, Need, Plan, PlanContext, Planned, Protocol, Unreadable};
+use crate::rewrite::plan::{Lookup, Plan, PlanContext, PlanNeed, Planned, Protocol, Unreadable};
 use crate::rewrite::planner::plan;
 use crate::rewrite::verify::{Opinion, opinion_on_sample};
 use crate::sql::dialect::{Dialect, Server};
@@ -268,13 +268,13 @@ impl<'a> Replay<'a> {
             Planned::Refused(why) => Said::new(Outcome::Refused, &why.to_string()),
             Planned::Away(why) => Said::new(Outcome::Refused, why),
             Planned::Unreadable(why) | Planned::Stale { unreadable: why, .. } => server(why),
-            Planned::Needs(Need::Table(name) | Need::Temporary(name)) => {
+            Planned::Needs(PlanNeed::Table(name) | PlanNeed::Temporary(name)) => {
                 Said::new(Outcome::ServerFirst, &format!("Rowstamp asks the server about {name} first"))
             }
-            Planned::Needs(Need::Settings) => {
+            Planned::Needs(PlanNeed::Settings) => {
                 Said::new(Outcome::ServerFirst, "Rowstamp reads the session's settings again first")
             }
-            Planned::Needs(Need::Value { .. }) | Planned::Fails(_) => Said::new(
+            Planned::Needs(PlanNeed::Value { .. }) | Planned::Fails(_) => Said::new(
                 Outcome::ServerFirst,
                 "Rowstamp asks the server for the text in a user variable first",
             ),

@@ -125,7 +125,7 @@ pub(super) enum Skipped {
 
 /// The slots that the refiller should reserve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Need {
+pub(super) enum Refilling {
     Nothing,
     /// A batch, and so many slots more for those who wait.
     Batch {
@@ -366,17 +366,17 @@ impl Dispenser {
         }
     }
 
-    pub(super) fn need(&self) -> Need {
+    pub(super) fn need(&self) -> Refilling {
         let mut state = self.lock();
         if state.gate == Gate::Closed {
-            return Need::Nothing;
+            return Refilling::Nothing;
         }
         state.waiters.retain(|waiter| !waiter.reply.is_closed());
         let waiting = state.waiters.iter().map(|waiter| waiter.count.get()).fold(0, u64::saturating_add);
         if waiting == 0 && self.left_in(&state) > state.low_left {
-            return Need::Nothing;
+            return Refilling::Nothing;
         }
-        Need::Batch { waiting }
+        Refilling::Batch { waiting }
     }
 
     /// Hands out nothing any more.

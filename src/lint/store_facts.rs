@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::schema::facts::ServerFacts;
-use crate::store::mysql::Need;
+use crate::store::mysql::NeededRight;
 use crate::store::record::{GeneratorRecord, IdentityRecord, SuspectRecord, decode};
 use crate::store::{Json, Key, StoreError, Versioned};
 use crate::users::{User, user_of};
@@ -36,7 +36,7 @@ pub struct StoreFacts {
 pub struct Denied {
     /// `user@host`
     pub account: String,
-    pub needs: Vec<Need>,
+    pub needs: Vec<NeededRight>,
 }
 
 impl StoreFacts {

@@ -414,9 +414,9 @@ mod tests {
         assert_eq!(execute.build(), packet(&[0, 1, 8, 0, 9, 0, 0, 0, 0, 0, 0, 0]));
     }
 
-    /// An attribute `a` after the statement's own parameters; a hidden parameter goes between them.
+    /// An attribute `a` after the statement's own parameters; a parameter of ours goes between them.
     #[track_caller]
-    fn check_attributes(params: u16, flags: u8, rest: &[u8], with_hidden: &[u8]) {
+    fn check_attributes(params: u16, flags: u8, rest: &[u8], with_ours: &[u8]) {
         let of = |rest: &[u8]| [&HEAD[..5], &[flags], &HEAD[6..], rest].concat();
         let (payload, long_data) = (of(rest), BTreeSet::new());
         let types = [ParamType { kind: 1, flags: 0 }];
@@ -424,16 +424,16 @@ mod tests {
         let mut execute = Execute::parse(&payload, expected).unwrap();
         let id = id_bytes(9);
         execute.params.insert(usize::from(params), Param::id(&id, false));
-        assert_eq!(execute.build(), of(with_hidden));
+        assert_eq!(execute.build(), of(with_ours));
     }
 
     #[test]
     fn query_attributes_stay_behind_the_parameters() {
         const ID: &[u8] = &[9, 0, 0, 0, 0, 0, 0, 0];
-        let hidden = [&[1, 0, 1, 8, 0, 0][..], ID].concat();
-        check_attributes(0, 0, b"", &hidden);
-        check_attributes(0, 0, b"\x01what the server does not read", &hidden);
-        check_attributes(0, 8, b"\x00", &hidden);
+        let ours = [&[1, 0, 1, 8, 0, 0][..], ID].concat();
+        check_attributes(0, 0, b"", &ours);
+        check_attributes(0, 0, b"\x01what the server does not read", &ours);
+        check_attributes(0, 8, b"\x00", &ours);
         let both = [b"\x02\x00\x01\x08\x00\x00\xfe\x00\x01a", ID, b"\x02hi"].concat();
         check_attributes(0, 8, b"\x01\x00\x01\xfe\x00\x01a\x02hi", &both);
         let behind = [&[2, 0, 1, 1, 0, 0, 8, 0, 0, 7][..], ID].concat();

@@ -57,7 +57,7 @@ pub async fn serve(logged_in: LoggedIn, shared: Shared, here: Here) -> Result<En
     here.is(logged_in.who());
     let mut session = Session::new(logged_in, shared, here);
     loop {
-        let payload = match session.until_change_user().await {
+        let payload = match session.serve_commands().await {
             Ok(payload) => payload,
             Err(over) => {
                 session.close(&over).await;
@@ -77,7 +77,7 @@ pub async fn serve(logged_in: LoggedIn, shared: Shared, here: Here) -> Result<En
 impl Session {
     /// Serves the client until its session is over, or another user's. Returns the payload of the
     /// COM_CHANGE_USER, whose exchange runs on the sockets themselves.
-    async fn until_change_user(&mut self) -> Going<Zeroizing<Vec<u8>>> {
+    async fn serve_commands(&mut self) -> Going<Zeroizing<Vec<u8>>> {
         loop {
             match self.pump().await? {
                 Event::Command(arrived) if arrived.command == Command::ChangeUser => {

@@ -86,7 +86,7 @@ impl<'a> Draft<'a> {
     /// The ids of a tick, where rows count up from a wrapper by distances in the text, and the
     /// distance to the next tick is another. Each set then must lie within a tick, or begin one.
     fn ticks_apart(&self) -> Option<Ticks> {
-        let counts_up = self.prepared.text.hidden.len() < self.prepared.text.fixed_ids as usize;
+        let counts_up = self.prepared.text.ours.len() < self.prepared.text.fixed_ids as usize;
         self.prepared.insert.target.spacing.ticks.filter(|_| counts_up)
     }
 
@@ -174,17 +174,17 @@ impl<'a> Draft<'a> {
 
     /// The execution with its ids. `None`: they do not fit.
     pub fn write(&self, kinds: &[IdKind], range: Option<&IdBlock>) -> Option<Vec<u8>> {
-        let hidden = &self.prepared.text.hidden;
+        let ours = &self.prepared.text.ours;
         let sets = usize::try_from(self.sets).ok()?;
-        let mut out = Vec::with_capacity(64 + self.bulk.bytes() + sets * (hidden.len() + kinds.len()) * 9);
+        let mut out = Vec::with_capacity(64 + self.bulk.bytes() + sets * (ours.len() + kinds.len()) * 9);
         let mut types = self.bulk.types.clone();
         for (place, kind) in self.prepared.text.id_params.iter().zip(kinds) {
             if let (IdKind::Integer(kind), Some(slot)) = (kind, types.get_mut(usize::from(place.index))) {
                 *slot = *kind;
             }
         }
-        for hidden in hidden {
-            types.insert(usize::from(hidden.index).min(types.len()), ParamType::BIGINT_UNSIGNED);
+        for ours in ours {
+            types.insert(usize::from(ours.index).min(types.len()), ParamType::BIGINT_UNSIGNED);
         }
         self.bulk.put_head(types.iter().copied(), &mut out);
         let mut cells = self.bulk.cells();
@@ -196,9 +196,9 @@ impl<'a> Draft<'a> {
                 ids.taken = start_of_set(ids.taken, u64::from(self.prepared.text.fixed_ids), ticks);
             }
             let first = ids.taken;
-            let mut hidden = hidden.iter().peekable();
+            let mut ours = ours.iter().peekable();
             for at in 0..types.len() {
-                match hidden.next_if(|hidden| usize::from(hidden.index) == at) {
+                match ours.next_if(|ours| usize::from(ours.index) == at) {
                     // Rows and parameters stand in the same order, and so do their ids.
                     Some(_) => put_integer(&mut out, ids.next()?),
                     None => self.put_cell(&mut cells, kinds, &mut id_cells, &mut ids, &mut out)?,

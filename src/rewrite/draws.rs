@@ -1,7 +1,7 @@
 //! Drawn ids in place of the calls that draw them, in the client's own bytes.
 
 use crate::rewrite::plan::edit::put_digits;
-use crate::rewrite::plan::refusal::Refusal;
+use crate::rewrite::plan::refusal::PlanRefusal;
 use crate::sql::charset::char_bytes;
 use crate::sql::dialect::ClientCharset;
 use crate::sql::draws::{Call, Draws, Form, Place, TAKEN_MAX};
@@ -29,9 +29,9 @@ impl Value {
 const NAME_CHARS_MAX: usize = 255;
 
 /// Why a call draws no id, and what to write instead; `None`: it draws.
-pub fn refusal(call: &Call, generator: &str) -> Option<Refusal> {
+pub fn refusal(call: &Call, generator: &str) -> Option<PlanRefusal> {
     if call.form == Form::Take(None) {
-        return Some(Refusal::new(format!(
+        return Some(PlanRefusal::new(format!(
             "the number of ids for ROWSTAMP_TAKE is not written as a number from 1 to {TAKEN_MAX}; write the number"
         )));
     }
@@ -41,7 +41,9 @@ pub fn refusal(call: &Call, generator: &str) -> Option<Refusal> {
         Form::Previous => format!("LASTVAL({generator})"),
         Form::Take(_) => format!("ROWSTAMP_TAKE({generator}, n)"),
     };
-    Some(Refusal::new(format!("{form} is in {what}; run SET @id = {form} first, and write @id in its place")))
+    Some(PlanRefusal::new(format!(
+        "{form} is in {what}; run SET @id = {form} first, and write @id in its place"
+    )))
 }
 
 /// The text with `values`, one for each of its calls. `None`: they are not of this text.

@@ -1,7 +1,7 @@
 //! Executions of a prepared INSERT: which parameters take an id is decided here, at each of them.
 
 use super::meaning::{Bound, Meaning};
-use super::plan::prepared_text::HiddenParam;
+use super::plan::prepared_text::OurParam;
 use super::plan::{LastId, NewRows};
 use super::prepare::PreparedInsert;
 use crate::ids::range::block::IdBlock;
@@ -14,7 +14,7 @@ enum Place {
     Client(u16),
     /// A parameter of the client's that gets the id as text, of which the server warns.
     Warned(u16),
-    Hidden {
+    Ours {
         index: u16,
         is_whole: bool,
     },
@@ -37,12 +37,12 @@ pub struct Draft {
 impl Draft {
     /// `execute` has the client's parameters.
     pub fn new(prepared: &PreparedInsert, execute: &Execute<'_>, meaning: Meaning) -> Result<Self, Refusal> {
-        let hidden = prepared
+        let ours = prepared
             .text
-            .hidden
+            .ours
             .iter()
-            .map(|&HiddenParam { index, row, is_whole }| (row, Place::Hidden { index, is_whole }));
-        let mut places: Vec<_> = hidden.collect();
+            .map(|&OurParam { index, row, is_whole }| (row, Place::Ours { index, is_whole }));
+        let mut places: Vec<_> = ours.collect();
         let mut explicit = prepared.insert.explicit.clone();
         let mut ids = prepared.text.fixed_ids;
         let mut last = prepared.insert.last;
@@ -80,7 +80,7 @@ impl Draft {
         let texts: Vec<_> = ids().filter(|_| has_warned).map(id_text).collect();
         // Lives no longer than the ids' bytes.
         let mut execute = execute;
-        let mut hidden = Vec::with_capacity(self.places.len());
+        let mut ours = Vec::with_capacity(self.places.len());
         for (nth, (_, place)) in self.places.iter().enumerate() {
             let bytes = bytes.get(nth)?;
             match *place {
@@ -91,12 +91,12 @@ impl Draft {
                 Place::Client(at) => {
                     *execute.params.get_mut(usize::from(at))? = Param::id(bytes, self.is_unsigned);
                 }
-                Place::Hidden { index, is_whole } => {
-                    hidden.push((usize::from(index), Param::id(bytes, is_whole && self.is_unsigned)));
+                Place::Ours { index, is_whole } => {
+                    ours.push((usize::from(index), Param::id(bytes, is_whole && self.is_unsigned)));
                 }
             }
         }
-        execute.put_among(hidden.into_iter());
+        execute.put_among(ours.into_iter());
         Some(execute.build())
     }
 }

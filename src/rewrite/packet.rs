@@ -21,9 +21,9 @@ use super::insert::{Context, Stop, at_byte};
 use crate::rewrite::plan::edit::Edit;
 use crate::rewrite::plan::effects::Effects;
 use crate::rewrite::plan::prepared_names::Database;
-use crate::rewrite::plan::refusal::Refusal;
+use crate::rewrite::plan::refusal::PlanRefusal;
 use crate::rewrite::plan::target::Target;
-use crate::rewrite::plan::{InsertPlan, Lookup, Need, Plan, PlanContext, Planned, Protocol, Unreadable};
+use crate::rewrite::plan::{InsertPlan, Lookup, Plan, PlanContext, PlanNeed, Planned, Protocol, Unreadable};
 use crate::rules::model::Mode;
 use crate::sql::dialect::Dialect;
 use crate::sql::insert::{Head, Verb};
@@ -38,7 +38,7 @@ use crate::table_name::TableName;
 
 pub(super) fn plan(text: &[u8], context: &PlanContext<'_>, protocol: Protocol, several: bool) -> Planned {
     let Some(mut lexer) = Lexer::new(text, *context.dialect) else {
-        return Planned::Refused(Refusal::new("the statement has 4 GiB or more; send less at a time"));
+        return Planned::Refused(PlanRefusal::new("the statement has 4 GiB or more; send less at a time"));
     };
     let mut walk = Walk { several, ..Walk::new(text, context, protocol) };
     for nth in 0.. {
@@ -71,7 +71,7 @@ pub fn begins_insert(text: &[u8], dialect: &Dialect) -> bool {
 type Halt = Box<Planned>;
 
 fn refused<T>(why: impl Into<String>) -> Result<T, Halt> {
-    Err(Box::new(Planned::Refused(Refusal::new(why))))
+    Err(Box::new(Planned::Refused(PlanRefusal::new(why))))
 }
 
 /// The refusal of a statement of which this is not understood.
@@ -259,15 +259,15 @@ impl Walk<'_> {
     /// A single statement is shown to the server. Several are refused: where each begins depends on
     /// what cannot be read.
     fn unreadable(&self, start: u32, what: impl Display) -> Planned {
-        self.server_first(start, Refusal::new(unread(what)))
+        self.server_first(start, PlanRefusal::new(unread(what)))
     }
 
     /// Like [`Walk::unreadable`], for a statement into this table.
     fn unreadable_into(&self, target: &Target, start: u32, what: impl Display) -> Planned {
-        self.server_first(start, Refusal::new(target.at(unread(what))))
+        self.server_first(start, PlanRefusal::new(target.at(unread(what))))
     }
 
-    fn server_first(&self, start: u32, refusal: Refusal) -> Planned {
+    fn server_first(&self, start: u32, refusal: PlanRefusal) -> Planned {
         if self.several && memchr::memchr(b';', self.text).is_some() {
             return Planned::Refused(refusal);
         }
@@ -376,8 +376,8 @@ impl Walk<'_> {
             Lookup::Ruled(target) if target.rule.mode != Mode::On => Ok(Resolved::NotRuled),
             Lookup::Ruled(target) => Ok(Resolved::Ruled(target)),
             Lookup::Missing => Ok(Resolved::Missing),
-            Lookup::PerhapsHidden => needs(Need::Temporary(TableName::new(schema, table))),
-            Lookup::Unknown => needs(Need::Table(TableName::new(schema, table))),
+            Lookup::PerhapsHidden => needs(PlanNeed::Temporary(TableName::new(schema, table))),
+            Lookup::Unknown => needs(PlanNeed::Table(TableName::new(schema, table))),
             Lookup::Refused(why) => refused(why),
             Lookup::Away(why) => Err(Box::new(Planned::Away(why))),
             Lookup::ServerFirst(why) => Ok(Resolved::ServerFirst(why)),
@@ -439,9 +439,11 @@ impl Walk<'_> {
                     "{name}the control account does not see this table, or the table of this view; create the table, or GRANT SELECT \
                      on the table to the control account, and try again"
                 );
-                return Err(Box::new(self.server_first(start, Refusal::new(why))));
+                return Err(Box::new(self.server_first(start, PlanRefusal::new(why))));
             }
-            Resolved::ServerFirst(why) => return Err(Box::new(self.server_first(start, Refusal::new(why)))),
+            Resolved::ServerFirst(why) => {
+                return Err(Box::new(self.server_first(start, PlanRefusal::new(why))));
+            }
         };
         let Some(table) = name::decode(self.text, head.table.last, self.dialect.charset) else {
             return Err(Box::new(self.unreadable_into(&target, start, "the table's name")));
@@ -468,10 +470,10 @@ impl Walk<'_> {
 
     fn stopped(&self, stop: Stop, target: &Target, table: Path, start: u32) -> Planned {
         match stop {
-            Stop::Refused(why) => Planned::Refused(Refusal::new(target.at(why))),
+            Stop::Refused(why) => Planned::Refused(PlanRefusal::new(target.at(why))),
             Stop::Unreadable(what) => self.unreadable_into(target, start, what),
             Stop::Stale(why) => {
-                let planned = self.server_first(start, Refusal::new(target.at(why)));
+                let planned = self.server_first(start, PlanRefusal::new(target.at(why)));
                 match (planned, self.names(table)) {
                     (Planned::Unreadable(unreadable), Some(table)) => Planned::Stale { table, unreadable },
                     (other, _) => other,

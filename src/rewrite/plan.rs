@@ -14,7 +14,7 @@ use std::sync::Arc;
 use crate::rewrite::plan::edit::{Edit, Style};
 use crate::rewrite::plan::effects::Effects;
 use crate::rewrite::plan::prepared_text::IdParam;
-use crate::rewrite::plan::refusal::Refusal;
+use crate::rewrite::plan::refusal::PlanRefusal;
 use crate::rewrite::plan::stage::Stage;
 use crate::rewrite::plan::target::Target;
 use crate::rules::model::InsertId;
@@ -76,7 +76,7 @@ pub enum Planned {
     /// Goes on as it came.
     Untouched(Effects),
     /// The caller finds this out and plans again.
-    Needs(Need),
+    Needs(PlanNeed),
     /// It goes to the server in two packets. What begins at this byte of the text is planned once
     /// what stands before it is answered.
     Cut(usize),
@@ -86,7 +86,7 @@ pub enum Planned {
         table: TableName,
         unreadable: Unreadable,
     },
-    Refused(Refusal),
+    Refused(PlanRefusal),
     /// [`Lookup::Away`]: there is no id for it now.
     Away(String),
     /// The server's COM_STMT_PREPARE is asked; its error goes back as it is, and if it has none,
@@ -99,7 +99,7 @@ pub enum Planned {
 
 /// A fact without which a plan cannot be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Need {
+pub enum PlanNeed {
     /// The columns of this table ([`Lookup::Unknown`]).
     Table(TableName),
     /// The answer whether the session has a temporary table of this name ([`Lookup::PerhapsHidden`]); the
@@ -118,7 +118,7 @@ pub struct Unreadable {
     /// The text that is shown to the server in their place: a text within the statement.
     pub inner: Option<Vec<u8>>,
     /// The answer to the client, if the server can prepare it.
-    pub refusal: Refusal,
+    pub refusal: PlanRefusal,
 }
 
 /// The plan of a packet that cannot go on as it came.

@@ -1,8 +1,8 @@
 //! The text of a prepared statement, with one place for ids that are decided at each execution.
 
 use crate::rewrite::plan::edit::{Edit, Id, IdForm, Piece, put_digits};
-use crate::rewrite::plan::prepared_text::{HiddenParam, PARAMS_MAX, PreparedText};
-use crate::rewrite::plan::refusal::Refusal;
+use crate::rewrite::plan::prepared_text::{OurParam, PARAMS_MAX, PreparedText};
+use crate::rewrite::plan::refusal::PlanRefusal;
 use crate::rewrite::plan::{InsertPlan, Plan};
 use crate::rewrite::splice::{put_edits, put_fixed};
 
@@ -16,7 +16,7 @@ pub struct PreparedInsert {
 impl PreparedInsert {
     /// Which of the client's the server's parameter of this number is; `None`: it is ours.
     pub fn client_param(&self, server_param: u16) -> Option<u16> {
-        match self.text.hidden.binary_search_by_key(&server_param, |hidden| hidden.index) {
+        match self.text.ours.binary_search_by_key(&server_param, |ours| ours.index) {
             Ok(_) => None,
             Err(before) => u16::try_from(before).ok().and_then(|before| server_param.checked_sub(before)),
         }
@@ -24,16 +24,18 @@ impl PreparedInsert {
 
     /// The number of the client's parameter among the server's.
     pub fn server_param(&self, client_param: u16) -> u16 {
-        // Hidden ones ascend, and each in front of it moves it by one.
-        self.text.hidden.iter().fold(client_param, |at, hidden| at + u16::from(hidden.index <= at))
+        // Ours ascend, and each in front of it moves it by one.
+        self.text.ours.iter().fold(client_param, |at, ours| at + u16::from(ours.index <= at))
     }
 }
 
 impl Plan {
     /// The text to prepare. Only of a plan made for `Protocol::Prepare`, which holds one insert.
-    pub fn prepare(&self, text: &[u8]) -> Result<PreparedText, Refusal> {
+    pub fn prepare(&self, text: &[u8]) -> Result<PreparedText, PlanRefusal> {
         let [insert] = self.inserts.as_slice() else {
-            return Err(Refusal::new("a prepared text holds several statements; prepare them one by one"));
+            return Err(PlanRefusal::new(
+                "a prepared text holds several statements; prepare them one by one",
+            ));
         };
         insert.prepare(text)
     }
@@ -41,20 +43,20 @@ impl Plan {
 
 impl InsertPlan {
     /// [`Plan::prepare`] of the text's only INSERT.
-    pub(super) fn prepare(&self, text: &[u8]) -> Result<PreparedText, Refusal> {
+    pub(super) fn prepare(&self, text: &[u8]) -> Result<PreparedText, PlanRefusal> {
         let mut out = Vec::with_capacity(text.len() + 64);
-        let mut hidden = Vec::new();
-        let put = |out: &mut Vec<u8>, edit: &Edit, id| self.put_param(out, edit, id, &mut hidden);
+        let mut ours = Vec::new();
+        let put = |out: &mut Vec<u8>, edit: &Edit, id| self.put_param(out, edit, id, &mut ours);
         let end = put_edits(self, text, 0, &mut out, put)?
             .ok_or_else(|| self.refused("the ids do not fit the text; send the statement as text"))?;
         out.extend_from_slice(text.get(end..).unwrap_or_default());
-        let params = self.params as usize + hidden.len();
+        let params = self.params as usize + ours.len();
         let (Ok(client_params), true) = (u16::try_from(self.params), params <= PARAMS_MAX) else {
             return Err(self.no_room());
         };
         Ok(PreparedText {
             text: out,
-            hidden,
+            ours,
             client_params,
             id_params: self.id_params.clone(),
             fixed_ids: self.ids,
@@ -64,13 +66,13 @@ impl InsertPlan {
 
     /// The edits of [`InsertPlan::prepare`], each with what goes in its place, but for blanks after
     /// them.
-    pub(super) fn pieces(&self) -> Result<Vec<(Edit, Vec<u8>)>, Refusal> {
-        let mut hidden = Vec::new();
+    pub(super) fn pieces(&self) -> Result<Vec<(Edit, Vec<u8>)>, PlanRefusal> {
+        let mut ours = Vec::new();
         let mut pieces = Vec::with_capacity(self.edits.len());
         for edit in &self.edits {
             let mut out = Vec::new();
             match &edit.piece {
-                Piece::Id(id) => self.put_param(&mut out, edit, *id, &mut hidden)?,
+                Piece::Id(id) => self.put_param(&mut out, edit, *id, &mut ours)?,
                 fixed => put_fixed(&mut out, fixed, self),
             }
             pieces.push((edit.clone(), out));
@@ -84,8 +86,8 @@ impl InsertPlan {
         out: &mut Vec<u8>,
         edit: &Edit,
         id: Id,
-        hidden: &mut Vec<HiddenParam>,
-    ) -> Result<(), Refusal> {
+        ours: &mut Vec<OurParam>,
+    ) -> Result<(), PlanRefusal> {
         if id.comma {
             out.push(b',');
         }
@@ -104,23 +106,23 @@ impl InsertPlan {
                 return Ok(());
             }
         }
-        let index = edit.params_before as usize + hidden.len();
+        let index = edit.params_before as usize + ours.len();
         let index = u16::try_from(index)
             .ok()
             .filter(|&i| usize::from(i) < PARAMS_MAX)
             .ok_or_else(|| self.no_room())?;
         let is_whole = matches!(id.form, IdForm::Literal | IdForm::Variable);
-        hidden.push(HiddenParam { index, row: id.row, is_whole });
+        ours.push(OurParam { index, row: id.row, is_whole });
         Ok(())
     }
 
-    fn no_room(&self) -> Refusal {
+    fn no_room(&self) -> PlanRefusal {
         self.refused(
             "the rows and their ids need more than 65,535 placeholders; prepare fewer rows at a time",
         )
     }
 
-    fn refused(&self, why: &str) -> Refusal {
-        Refusal::new(self.target.at(why))
+    fn refused(&self, why: &str) -> PlanRefusal {
+        PlanRefusal::new(self.target.at(why))
     }
 }

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use super::splice::{put_edits, put_separator};
 use crate::rewrite::plan::edit::{Edit, Id, IdForm, Style};
 use crate::rewrite::plan::stage::Stage;
-use crate::rewrite::plan::{InsertPlan, Need, Plan, Planned};
+use crate::rewrite::plan::{InsertPlan, Plan, PlanNeed, Planned};
 
 /// The text that would be sent, with `<id 1 of shop.orders>` in place of ids, or why none would be sent.
 pub fn describe(text: &[u8], planned: &Planned) -> String {
@@ -30,14 +30,14 @@ pub fn describe(text: &[u8], planned: &Planned) -> String {
     }
 }
 
-fn needed(need: &Need) -> String {
+fn needed(need: &PlanNeed) -> String {
     match need {
-        Need::Table(name) => format!("Rowstamp must know the columns of {name} first\n"),
-        Need::Temporary(name) => {
+        PlanNeed::Table(name) => format!("Rowstamp must know the columns of {name} first\n"),
+        PlanNeed::Temporary(name) => {
             format!("Rowstamp asks the server whether a temporary table hides {name}\n")
         }
-        Need::Settings => "Rowstamp reads the session's settings again\n".to_owned(),
-        Need::Value { question } => {
+        PlanNeed::Settings => "Rowstamp reads the session's settings again\n".to_owned(),
+        PlanNeed::Value { question } => {
             format!("Rowstamp asks the server first: {}\n", String::from_utf8_lossy(question))
         }
     }

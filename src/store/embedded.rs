@@ -99,11 +99,11 @@ impl EmbeddedStore {
         };
         match (done, key) {
             (Ok(Ok(value)), _) => Ok(value),
-            (Ok(Err(Refusal::Store(error))), _) => Err(error),
-            (Ok(Err(Refusal::Failed(failed))), Some(key)) if failed.step == Step::Commit => {
+            (Ok(Err(NotDone::Store(error))), _) => Err(error),
+            (Ok(Err(NotDone::Failed(failed))), Some(key)) if failed.step == Step::Commit => {
                 Err(unknown(key, failed.error.to_string()))
             }
-            (Ok(Err(Refusal::Failed(failed))), _) => {
+            (Ok(Err(NotDone::Failed(failed))), _) => {
                 Err(StoreError::Unavailable { store, reason: failed.error.to_string() })
             }
             // The runtime ended.
@@ -113,7 +113,7 @@ impl EmbeddedStore {
     }
 }
 
-enum Refusal {
+enum NotDone {
     Store(StoreError),
     Failed(Failed),
 }
@@ -128,11 +128,11 @@ impl Drop for StoreFile {
 }
 
 impl StoreFile {
-    fn with<T>(&self, work: impl FnOnce(&Database) -> Result<T, Failed>) -> Result<T, Refusal> {
+    fn with<T>(&self, work: impl FnOnce(&Database) -> Result<T, Failed>) -> Result<T, NotDone> {
         let mut slot = self.database.lock();
         let database = match slot.take() {
             Some(database) => database,
-            None => self.reopen().map_err(Refusal::Store)?,
+            None => self.reopen().map_err(NotDone::Store)?,
         };
         let panicked = || Failed { step: Step::Commit, error: redb::Error::Corrupted(GAVE_UP.to_owned()) };
         match guarded(|| work(&database)).unwrap_or_else(|| Err(panicked())) {
@@ -143,7 +143,7 @@ impl StoreFile {
             Err(failed) => {
                 discard(database);
                 tracing::warn!(store = %self.path.display(), error = %failed.error, "the store failed; opening it again");
-                Err(Refusal::Failed(failed))
+                Err(NotDone::Failed(failed))
             }
         }
     }

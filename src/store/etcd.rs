@@ -93,7 +93,7 @@ struct Inner {
 
 /// Why the members gave no answer.
 #[derive(Debug)]
-enum Refusal {
+enum NotDone {
     Unavailable(String),
     /// A write may have been done, or may yet be.
     Unknown(String),

@@ -69,15 +69,15 @@ impl Table {
 
     /// The rights that the store needs. `is_made`: the table of Rowstamp's own is there.
     #[must_use]
-    pub fn needs(&self, is_made: bool) -> Vec<Need> {
+    pub fn needs(&self, is_made: bool) -> Vec<NeededRight> {
         let own = self.own().quoted();
-        let create = (!is_made).then(|| Need::new("CREATE", &own, create(&own)));
+        let create = (!is_made).then(|| NeededRight::new("CREATE", &own, create(&own)));
         let mut needs: Vec<_> = create.into_iter().collect();
         let of_table = |table: &str, column: &str| {
             [
-                Need::new("SELECT", table, format!("SELECT {column} FROM {table} LIMIT 0")),
-                Need::new("INSERT", table, format!("INSERT INTO {table} ({column}) VALUES (1)")),
-                Need::new("UPDATE", table, format!("UPDATE {table} SET {column} = 1 WHERE 1 = 0")),
+                NeededRight::new("SELECT", table, format!("SELECT {column} FROM {table} LIMIT 0")),
+                NeededRight::new("INSERT", table, format!("INSERT INTO {table} ({column}) VALUES (1)")),
+                NeededRight::new("UPDATE", table, format!("UPDATE {table} SET {column} = 1 WHERE 1 = 0")),
             ]
         };
         needs.extend(of_table(&own, "revision"));
@@ -90,16 +90,16 @@ impl Table {
 
 /// A right on a table, and a statement whose preparation the server denies to an account without it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Need {
+pub struct NeededRight {
     pub right: &'static str,
     /// Quoted, with its schema.
     pub table: String,
     pub statement: String,
 }
 
-impl Need {
+impl NeededRight {
     fn new(right: &'static str, table: &str, statement: String) -> Self {
-        Need { right, table: table.to_owned(), statement }
+        NeededRight { right, table: table.to_owned(), statement }
     }
 }
 

@@ -15,9 +15,9 @@
 //! 4. Where a step fails, panics or is cut off, tables may be assigned to generators that never became
 //!    active. The old rules go on as a version of their own that assigns those tables back before it
 //!    issues for them. After the last binding there is no way back, since old generators close:
-//!    from there on it is the next version that becomes active ([`Handover`]).
+//!    from there on it is the next version that becomes active ([`Succession`]).
 //!
-//! [`Handover`]: crate::tables::in_force
+//! [`Succession`]: crate::tables::in_force
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -22,14 +22,14 @@ use crate::tables::{Backend, InForce, TableError, Tables};
 
 /// Between two versions. However it ends, by an error or a panic or cut off, sessions get a version
 /// that is not retired.
-struct Handover<'a> {
+struct Succession<'a> {
     in_force: &'a InForce,
     old: &'a Arc<Tables>,
     /// The version that becomes active now.
     tables: Option<Tables>,
 }
 
-impl Drop for Handover<'_> {
+impl Drop for Succession<'_> {
     fn drop(&mut self) {
         if let Some(tables) = self.tables.take() {
             self.in_force.replace(self.old, tables);
@@ -138,7 +138,7 @@ impl InForce {
     /// Retires `old` and puts `next` in its place.
     pub(super) async fn succeed(&self, old: &Arc<Tables>, next: Next) -> Result<(), TableError> {
         let _nothing_is_assigned = self.backend.fetching.lock().await;
-        let mut handover = Handover { in_force: self, old, tables: Some(next.instead(old)) };
+        let mut handover = Succession { in_force: self, old, tables: Some(next.instead(old)) };
         old.retire();
         let (tables, leaving) = next.assigned(old).await?;
         handover.tables = Some(tables);

@@ -46,7 +46,7 @@ pub enum Changed {
 
 /// Why a change is not made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum ChangeRefused {
     #[error("there is no user {0}; SHOW USERS lists all")]
     NoUser(String),
     #[error("user {0} exists already; ALTER USER gives another password, and GRANT gives rights")]
@@ -109,23 +109,23 @@ impl fmt::Debug for Change {
 
 impl Change {
     /// Finds mistakes that show without the store.
-    pub(super) fn check(&self, now: SystemTime) -> Result<(), Refusal> {
+    pub(super) fn check(&self, now: SystemTime) -> Result<(), ChangeRefused> {
         let is_name = |c: char| c.is_ascii_alphanumeric() || "_-.$@".contains(c);
         if self.user.is_empty() || self.user.len() > NAME_BYTES_MAX || !self.user.chars().all(is_name) {
-            return Err(Refusal::Name(self.user.chars().take(100).collect()));
+            return Err(ChangeRefused::Name(self.user.chars().take(100).collect()));
         }
         let is_password = |password: &str| (1..=PASSWORD_BYTES_MAX).contains(&password.len());
         match &self.what {
             What::Create { password: Some(password), .. } | What::Password(password)
                 if !is_password(password) =>
             {
-                Err(Refusal::Password)
+                Err(ChangeRefused::Password)
             }
-            What::Token { expires: Some(end) } if *end <= now => Err(Refusal::Expired),
-            What::Grant { per_second: Some(0), .. } => Err(Refusal::NoLimit),
+            What::Token { expires: Some(end) } if *end <= now => Err(ChangeRefused::Expired),
+            What::Grant { per_second: Some(0), .. } => Err(ChangeRefused::NoLimit),
             What::Grant { rights, per_second: Some(_), .. } => {
                 let other = rights.iter().find(|right| **right != Right::Take);
-                other.map_or(Ok(()), |right| Err(Refusal::LimitOf(*right)))
+                other.map_or(Ok(()), |right| Err(ChangeRefused::LimitOf(*right)))
             }
             _ => Ok(()),
         }
@@ -146,12 +146,12 @@ impl Change {
         stands: Option<UserRecord>,
         hash: Option<&str>,
         now: SystemTime,
-    ) -> Result<(UserRecord, Changed), Refusal> {
+    ) -> Result<(UserRecord, Changed), ChangeRefused> {
         let name = || self.user.clone();
-        let there = stands.ok_or_else(|| Refusal::NoUser(name()));
+        let there = stands.ok_or_else(|| ChangeRefused::NoUser(name()));
         let mut record = match (&self.what, there) {
             (What::Create { if_not_exists: true, .. }, Ok(record)) => return Ok((record, Changed::Nothing)),
-            (What::Create { if_not_exists: false, .. }, Ok(_)) => return Err(Refusal::Exists(name())),
+            (What::Create { if_not_exists: false, .. }, Ok(_)) => return Err(ChangeRefused::Exists(name())),
             (What::Drop { if_exists: true }, Err(_)) => return Ok((UserRecord::new(), Changed::Nothing)),
             (What::Create { .. }, Err(_)) => UserRecord::new(),
             (_, there) => there?,
@@ -163,7 +163,7 @@ impl Change {
                 // Expired tokens make room.
                 record.tokens.retain(|token| token.token().is_none_or(|token| !token.is_over(now)));
                 if record.tokens.len() >= TOKENS_MAX {
-                    return Err(Refusal::TooManyTokens(name()));
+                    return Err(ChangeRefused::TooManyTokens(name()));
                 }
                 let (token, text) = Token::fresh(now, *expires);
                 record.tokens.push(TokenRecord::of(&token));
@@ -175,7 +175,7 @@ impl Change {
                 record.tokens.retain(is_other);
                 if record.tokens.len() == before {
                     let id = id.chars().take(100).collect();
-                    return Err(Refusal::NoToken { user: name(), id });
+                    return Err(ChangeRefused::NoToken { user: name(), id });
                 }
             }
             What::Grant { rights, on, per_second } => {
@@ -184,14 +184,14 @@ impl Change {
                     record.grants.push(Grant::new(right, on.clone(), *per_second));
                 }
                 if record.grants.len() > GRANTS_MAX {
-                    return Err(Refusal::TooManyGrants(name()));
+                    return Err(ChangeRefused::TooManyGrants(name()));
                 }
             }
             What::Revoke { rights, on } => {
                 for &right in rights {
                     let is_it = |grant: &Grant| grant.right == right && grant.on == *on;
                     if !record.grants.iter().any(is_it) {
-                        return Err(Refusal::NotGranted { user: name(), right, on: on.clone() });
+                        return Err(ChangeRefused::NotGranted { user: name(), right, on: on.clone() });
                     }
                     record.grants.retain(|grant| !is_it(grant));
                 }

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use zeroize::Zeroizing;
 
 use super::directory::{Directory, StoreUsers};
-use super::throttle::{Throttle, Verdict};
+use super::throttle::{Throttle, Tried};
 use super::turns::{Asker, Turn};
 use super::{By, Home, Roster, Secret, User, secret};
 
@@ -36,7 +36,7 @@ impl Directory {
         from: Option<IpAddr>,
         name: &[u8],
         given: &[u8],
-    ) -> Verdict<Login> {
+    ) -> Tried<Login> {
         if let Some(verdict) = self.quick_login(throttle, from, name, given) {
             return verdict;
         }
@@ -60,29 +60,29 @@ impl Directory {
         from: Option<IpAddr>,
         name: &[u8],
         given: &[u8],
-    ) -> Option<Verdict<Login>> {
+    ) -> Option<Tried<Login>> {
         let now = Instant::now();
         // First, and the same for right ones: how long a try takes tells nothing either.
         if let Some(wait) = throttle.wait(from, name, now) {
-            return Some(Verdict::Wait(wait));
+            return Some(Tried::Wait(wait));
         }
         let login = self.known_login(name, given);
         if login.is_none() && self.may_be_unknown(name) {
             // Nothing that could be calculated would say more.
-            return Some(Verdict::Unsure);
+            return Some(Tried::Unsure);
         }
         (login.is_some() || given.is_empty()).then(|| throttle.attempt(from, name, now, || login))
     }
 
     /// The login of the user with this token. Nobody guesses a token, so there is no wait after a wrong one, and the
     /// first one costs no more than the next.
-    pub(crate) fn log_in_by_token(&self, given: &[u8]) -> Verdict<Login> {
+    pub(crate) fn log_in_by_token(&self, given: &[u8]) -> Tried<Login> {
         let roster = self.roster();
         let sha256 = Sha256::digest(given).into();
         match roster.with_token(&sha256) {
-            Some(login) => Verdict::Right(login.clone()),
-            None if roster.store != StoreUsers::Known => Verdict::Unsure,
-            None => Verdict::Wrong,
+            Some(login) => Tried::Right(login.clone()),
+            None if roster.store != StoreUsers::Known => Tried::Unsure,
+            None => Tried::Wrong,
         }
     }
 
@@ -114,7 +114,7 @@ impl Directory {
         from: Option<IpAddr>,
         (name, given): (&[u8], &[u8]),
         turn: Turn,
-    ) -> Verdict<Login> {
+    ) -> Tried<Login> {
         let (directory, throttle) = (self.clone(), throttle.clone());
         let (name, given) = (name.to_vec(), Zeroizing::new(given.to_vec()));
         let tried = tokio::task::spawn_blocking(move || {
@@ -123,7 +123,7 @@ impl Directory {
             throttle.attempt(from, &name, Instant::now(), || login)
         });
         // It panicked: nobody knows.
-        tried.await.unwrap_or(Verdict::Unsure)
+        tried.await.unwrap_or(Tried::Unsure)
     }
 
     /// Takes the same time if nobody has the name.

@@ -48,7 +48,7 @@ struct Wrong {
 
 /// The outcome of a try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict<T> {
+pub(crate) enum Tried<T> {
     Right(T),
     Wrong,
     /// Not looked at. The next one will be, after this time.
@@ -80,17 +80,17 @@ impl Throttle {
         user: &[u8],
         now: Instant,
         look: impl FnOnce() -> Option<T>,
-    ) -> Verdict<T> {
+    ) -> Tried<T> {
         let keys = keys(from, user);
         let mut wrong = self.wrong.lock();
         if let Some(wait) = waits(&wrong, &keys, now) {
-            return Verdict::Wait(wait);
+            return Tried::Wait(wait);
         }
         let [address, of_user] = keys;
         if let Some(right) = look() {
             // The address is not forgiven: whoever knows one password may be trying others.
             wrong.remove(&of_user);
-            return Verdict::Right(right);
+            return Tried::Right(right);
         }
         for key in [address, of_user] {
             make_room(&mut wrong, now);
@@ -100,7 +100,7 @@ impl Throttle {
             }
             *entry = Wrong { count: entry.count.saturating_add(1), last: now };
         }
-        Verdict::Wrong
+        Tried::Wrong
     }
 }
 
@@ -132,14 +132,14 @@ fn make_room(wrong: &mut HashMap<Key, Wrong>, now: Instant) {
 
 #[cfg(test)]
 mod tests {
-    use super::{KEYS_MAX, Throttle, Verdict};
+    use super::{KEYS_MAX, Throttle, Tried};
     use std::net::{IpAddr, Ipv4Addr};
     use std::time::Duration;
     use tokio::time::Instant;
 
     const HERE: Option<IpAddr> = Some(IpAddr::V4(Ipv4Addr::LOCALHOST));
 
-    fn wrong(throttle: &Throttle, from: Option<IpAddr>, user: &str, now: Instant) -> Verdict<()> {
+    fn wrong(throttle: &Throttle, from: Option<IpAddr>, user: &str, now: Instant) -> Tried<()> {
         throttle.attempt(from, user.as_bytes(), now, || None)
     }
 
@@ -148,40 +148,37 @@ mod tests {
         let (throttle, start) = (Throttle::default(), Instant::now());
         let mut now = start;
         for half_seconds in [1, 2, 4, 8, 16, 32, 60, 60] {
-            assert_eq!(wrong(&throttle, HERE, "dba", now), Verdict::Wrong);
+            assert_eq!(wrong(&throttle, HERE, "dba", now), Tried::Wrong);
             let delay = Duration::from_millis(500) * half_seconds;
             // The right one too, and it counts for nothing.
             let early = now + delay / 2;
             let seen = throttle.attempt(HERE, b"dba", early, || Some(()));
-            assert_eq!(seen, Verdict::Wait(delay / 2));
+            assert_eq!(seen, Tried::Wait(delay / 2));
             now += delay;
         }
         // Others are not held back, and the right password ends it.
-        assert_eq!(throttle.attempt(HERE, b"guest", start, || Some(1)), Verdict::Right(1));
-        assert_eq!(throttle.attempt(HERE, b"dba", now, || Some(1)), Verdict::Right(1));
-        assert_eq!(wrong(&throttle, HERE, "dba", now), Verdict::Wrong);
-        assert_eq!(
-            throttle.attempt(HERE, b"dba", now, || Some(1)),
-            Verdict::Wait(Duration::from_millis(500))
-        );
+        assert_eq!(throttle.attempt(HERE, b"guest", start, || Some(1)), Tried::Right(1));
+        assert_eq!(throttle.attempt(HERE, b"dba", now, || Some(1)), Tried::Right(1));
+        assert_eq!(wrong(&throttle, HERE, "dba", now), Tried::Wrong);
+        assert_eq!(throttle.attempt(HERE, b"dba", now, || Some(1)), Tried::Wait(Duration::from_millis(500)));
         let forgotten = now + Duration::from_mins(11);
-        assert_eq!(wrong(&throttle, HERE, "dba", forgotten), Verdict::Wrong);
-        assert_eq!(wrong(&throttle, HERE, "dba", forgotten), Verdict::Wait(Duration::from_millis(500)));
+        assert_eq!(wrong(&throttle, HERE, "dba", forgotten), Tried::Wrong);
+        assert_eq!(wrong(&throttle, HERE, "dba", forgotten), Tried::Wait(Duration::from_millis(500)));
     }
 
     #[tokio::test]
     async fn an_address_is_held_back_whatever_its_users() {
         let (throttle, now) = (Throttle::default(), Instant::now());
         for nth in 0..=10 {
-            assert_eq!(wrong(&throttle, HERE, &format!("u{nth}"), now), Verdict::Wrong);
+            assert_eq!(wrong(&throttle, HERE, &format!("u{nth}"), now), Tried::Wrong);
         }
-        assert!(matches!(wrong(&throttle, HERE, "another", now), Verdict::Wait(_)));
+        assert!(matches!(wrong(&throttle, HERE, "another", now), Tried::Wait(_)));
         let network = |host| Some(IpAddr::from([0x2001, 0xdb8, 0, 1, 0, 0, 0, host]));
-        assert_eq!(wrong(&throttle, network(1), "another", now), Verdict::Wrong);
-        assert!(matches!(wrong(&throttle, network(2), "another", now), Verdict::Wait(_)));
+        assert_eq!(wrong(&throttle, network(1), "another", now), Tried::Wrong);
+        assert!(matches!(wrong(&throttle, network(2), "another", now), Tried::Wait(_)));
         let mapped = Some(IpAddr::from([0, 0, 0, 0, 0, 0xffff, 0x7f00, 1]));
-        assert!(matches!(wrong(&throttle, mapped, "another", now), Verdict::Wait(_)), "it is HERE");
-        assert_eq!(wrong(&throttle, None, "another", now), Verdict::Wrong);
+        assert!(matches!(wrong(&throttle, mapped, "another", now), Tried::Wait(_)), "it is HERE");
+        assert_eq!(wrong(&throttle, None, "another", now), Tried::Wrong);
     }
 
     #[tokio::test]
@@ -194,6 +191,6 @@ mod tests {
         }
         // The latest are those that are remembered.
         let latest = Some(IpAddr::from(Ipv4Addr::from_bits(9_999)));
-        assert!(matches!(wrong(&throttle, latest, "dba", start + Duration::from_secs(10)), Verdict::Wait(_)));
+        assert!(matches!(wrong(&throttle, latest, "dba", start + Duration::from_secs(10)), Tried::Wait(_)));
     }
 }

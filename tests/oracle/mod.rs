@@ -304,7 +304,7 @@ impl Judge {
                     Opinion::Agrees => tally.verified += 1,
                     Opinion::NotVerified => {}
                 }
-                let params = usize::from(ours.client_params) + ours.hidden.len();
+                let params = usize::from(ours.client_params) + ours.ours.len();
                 Ok(Some((ours.text, params)))
             }
             Planned::Untouched(_) if is_insert => Err("let through".to_owned()),

@@ -16,7 +16,7 @@ use rowstamp::rewrite::plan::effects::Temporary;
 use rowstamp::rewrite::plan::prepared_names::{self, Known, NamedChange, Value};
 use rowstamp::rewrite::plan::stage::{Engine, Kind, Nulls, Numbering, Takes};
 use rowstamp::rewrite::plan::target::Target;
-use rowstamp::rewrite::plan::{Lookup, Need, Plan, PlanContext, Planned, Protocol};
+use rowstamp::rewrite::plan::{Lookup, Plan, PlanContext, PlanNeed, Planned, Protocol};
 use rowstamp::rewrite::planner::{begins_insert, plan};
 use rowstamp::rewrite::verify::{Opinion, Written, second_opinion};
 use rowstamp::rules::model::{
@@ -243,11 +243,11 @@ impl Setting {
                 }
                 out
             }
-            Planned::Needs(Need::Temporary(name)) => format!("=> hidden? {name}"),
-            Planned::Needs(Need::Table(name)) => format!("=> needs {name}"),
+            Planned::Needs(PlanNeed::Temporary(name)) => format!("=> hidden? {name}"),
+            Planned::Needs(PlanNeed::Table(name)) => format!("=> needs {name}"),
             Planned::Stale { table, .. } => format!("=> stale {table}"),
-            Planned::Needs(Need::Settings) => "=> needs the settings".to_owned(),
-            Planned::Needs(Need::Value { question }) => {
+            Planned::Needs(PlanNeed::Settings) => "=> needs the settings".to_owned(),
+            Planned::Needs(PlanNeed::Value { question }) => {
                 format!("=> asks {}", String::from_utf8(question).unwrap())
             }
             Planned::Cut(at) => format!("=> cut before {}", &text[at..]),
@@ -364,8 +364,8 @@ fn prepared(text: &str, plan: &Plan, dialect: &Dialect) -> String {
         Err(_) => "=> refused".to_owned(),
         Ok(prepared) => {
             let mut out = notes(plan);
-            for hidden in &prepared.hidden {
-                write!(out, "hidden {}:{} ", hidden.index, hidden.row).unwrap();
+            for ours in &prepared.ours {
+                write!(out, "ours {}:{} ", ours.index, ours.row).unwrap();
             }
             for param in &prepared.id_params {
                 write!(out, "id {}:{} ", param.index, param.row).unwrap();

@@ -170,7 +170,7 @@ fn placeholders_leave_room_for_one_or_are_refused() {
     setting.set("table", "t(id bigint, a int)");
     setting.set("protocol", "prepare");
     let text = |n: usize| format!("insert into t(a) values {}", vec!["(?)"; n].join(","));
-    assert!(setting.run(&text(65_534)).starts_with("hidden 1:0 => "));
+    assert!(setting.run(&text(65_534)).starts_with("ours 1:0 => "));
     assert_eq!(setting.run(&text(65_535)), "=> refused");
     assert_eq!(setting.run(&text(65_536)), "=> unreadable", "the server says 1390");
 }

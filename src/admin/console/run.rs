@@ -44,9 +44,9 @@ pub(super) async fn run(context: &Context<'_>, statement: &str) -> Result<Answer
 }
 
 /// A right, and the generator that it is needed for. `None`: for all generators.
-type Need = (Right, Option<String>);
+type RightOn = (Right, Option<String>);
 
-fn be_allowed(context: &Context<'_>, user: &User, need: Option<(Need, String)>) -> Result<(), Failure> {
+fn be_allowed(context: &Context<'_>, user: &User, need: Option<(RightOn, String)>) -> Result<(), Failure> {
     let Some(((right, generator), what)) = need else { return Ok(()) };
     let has_it = match &generator {
         Some(generator) => user.may(right, generator),
@@ -62,7 +62,7 @@ fn be_allowed(context: &Context<'_>, user: &User, need: Option<(Need, String)>) 
     Ok(())
 }
 
-fn needs(command: &Command) -> Option<Need> {
+fn needs(command: &Command) -> Option<RightOn> {
     match command {
         Command::Help { .. } => None,
         Command::Show { what, .. } => needs_to_see(*what),
@@ -77,7 +77,7 @@ fn needs(command: &Command) -> Option<Need> {
 }
 
 /// Users and generators need no right here: SHOW lists only those that the user may see.
-fn needs_to_see(what: What) -> Option<Need> {
+fn needs_to_see(what: What) -> Option<RightOn> {
     match what {
         What::Commands | What::Generators | What::Users | What::Grants | What::Tokens => None,
         _ => Some((Right::Read, None)),

@@ -21,7 +21,7 @@ use super::problem::Problem;
 use crate::address::lobby::Place;
 use crate::doors::desk::Caller;
 use crate::doors::meter::Seat;
-use crate::users::throttle::Verdict;
+use crate::users::throttle::Tried;
 use crate::users::{Login, Roster, without_tokens};
 
 const TOKENS: &str = "Bearer realm=\"rowstamp\"";
@@ -160,8 +160,8 @@ impl Visitor {
             }
         };
         match verdict {
-            Verdict::Right(login) => Ok(login),
-            Verdict::Wrong => {
+            Tried::Right(login) => Ok(login),
+            Tried::Wrong => {
                 desk.meter.note_login_refused();
                 let client = &*self.client;
                 let why = match given {
@@ -178,12 +178,12 @@ impl Visitor {
                 };
                 Err(self.not_logged_in("wrong_login", why))
             }
-            Verdict::Wait(left) => {
+            Tried::Wait(left) => {
                 desk.meter.note_login_refused();
                 let why = "a wrong password came before, for this user or from this address; this one was not looked at: try again later";
                 Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, "slow_down", why).retry_after(left))
             }
-            Verdict::Unsure => Err(Problem::unavailable(
+            Tried::Unsure => Err(Problem::unavailable(
                 "the users of the store are not known at present, since the store does not answer",
             )),
         }

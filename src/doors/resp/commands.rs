@@ -12,7 +12,7 @@ use crate::doors::desk::{Caller, Denied, Shape};
 use crate::doors::entry::End;
 use crate::ids::TakeError;
 use crate::ids::range::block::IdBlock;
-use crate::users::throttle::Verdict;
+use crate::users::throttle::Tried;
 use crate::users::without_tokens;
 
 /// The door has a part of the commands of this Redis version; some clients look at it.
@@ -240,7 +240,7 @@ impl Session {
         self.has_waited = true;
         let client = self.from.map(|from| from.to_string()).unwrap_or_default();
         match verdict {
-            Verdict::Right(login) => {
+            Tried::Right(login) => {
                 if self.seat.is_none() {
                     self.seat = desk.meter.seat(self.limits.clients);
                 }
@@ -252,19 +252,19 @@ impl Session {
                 self.caller = Some(Caller { login, client: client.into(), connection: self.id });
                 return Ok(());
             }
-            Verdict::Wrong => {
+            Tried::Wrong => {
                 desk.meter.note_login_refused();
                 let user = shown(without_tokens(&String::from_utf8_lossy(user)).as_bytes());
                 tracing::warn!(user, client, "a client of the Redis protocol gave a wrong password");
                 self.replies.error("WRONGPASS", "invalid username-password pair or user is disabled.");
             }
-            Verdict::Wait(left) => {
+            Tried::Wait(left) => {
                 desk.meter.note_login_refused();
                 let left = left.as_secs() + 1;
                 let why = format_args!("the last password was wrong; try again in {left} s");
                 self.replies.error("WRONGPASS", why);
             }
-            Verdict::Unsure => {
+            Tried::Unsure => {
                 let why = "the users of the store are not known at present, since the store does not answer";
                 self.replies.error("TRYAGAIN", why);
             }

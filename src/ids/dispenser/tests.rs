@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::Notify;
 
-use super::{Dispenser, Need, Refused, Skipped, Taken, Ticket, Zone};
+use super::{Dispenser, Refilling, Refused, Skipped, Taken, Ticket, Zone};
 
 type Hook = Box<dyn FnOnce()>;
 
@@ -71,10 +71,10 @@ fn a_request_too_big_for_the_rest_leaves_it_to_smaller_ones() {
 #[test]
 fn a_low_mark_tells_the_refiller_and_loses_nothing() {
     let d = dispenser(10, 6);
-    assert_eq!(d.need(), Need::Nothing);
+    assert_eq!(d.need(), Refilling::Nothing);
     let (a, b) = ((0..4).map(|_| take(&d, 1)).collect::<Vec<_>>(), (late(&d, 1), late(&d, 1)));
     assert_eq!(a, [0, 1, 2, 3].map(Some));
-    assert_eq!(d.need(), Need::Batch { waiting: 0 });
+    assert_eq!(d.need(), Refilling::Batch { waiting: 0 });
     assert_eq!((d.settle(n(1), b.1), d.settle(n(1), b.0), take(&d, 1)), (Some(5), Some(4), Some(6)));
 }
 
@@ -161,7 +161,7 @@ fn zones_apart_are_used_one_after_the_other() {
     let d = dispenser(10, 5);
     assert_eq!(take(&d, 6), Some(0));
     d.install(Zone { start: 100, end: 110 }, 5);
-    assert_eq!((d.left(), d.need()), (14, Need::Nothing));
+    assert_eq!((d.left(), d.need()), (14, Refilling::Nothing));
     assert_eq!((take(&d, 4), take(&d, 1), take(&d, 9)), (Some(6), Some(100), Some(101)));
     d.install(Zone { start: 110, end: 120 }, 5);
     assert_eq!((take(&d, 3), take(&d, 7), take(&d, 1)), (Some(110), Some(113), None));
@@ -172,9 +172,9 @@ fn those_who_wait_are_served_in_order_and_those_who_gave_up_leave_no_gap() {
     let d = dispenser(10, 0);
     assert_eq!(take(&d, 10), Some(0));
     let (mut a, b, mut c) = (wait(&d, 3), wait(&d, 4), wait(&d, 5));
-    assert_eq!(d.need(), Need::Batch { waiting: 12 });
+    assert_eq!(d.need(), Refilling::Batch { waiting: 12 });
     drop(b);
-    assert_eq!(d.need(), Need::Batch { waiting: 8 });
+    assert_eq!(d.need(), Refilling::Batch { waiting: 8 });
     d.install(Zone { start: 10, end: 100 }, 0);
     assert_eq!((a.try_recv().unwrap(), c.try_recv().unwrap(), take(&d, 1)), (Ok(10), Ok(13), Some(18)));
 }

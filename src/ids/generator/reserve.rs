@@ -7,7 +7,7 @@ use tokio::time::{Instant, timeout};
 
 use super::Sequence;
 use crate::ids::demand::{batch_ids, low_ids};
-use crate::ids::dispenser::{Need, Zone};
+use crate::ids::dispenser::{Refilling, Zone};
 use crate::ids::errors::STORE_TIMEOUT;
 use crate::ids::fence::{Fence, Raise};
 use crate::ids::refill::Refill;
@@ -25,7 +25,7 @@ impl Sequence {
         if self.dispenser.is_closed() {
             return Refill::Closed;
         }
-        if self.dispenser.need() == Need::Nothing {
+        if self.dispenser.need() == Refilling::Nothing {
             return Refill::Done;
         }
         match timeout(STORE_TIMEOUT, self.reserve(&mut fence)).await {
@@ -50,7 +50,7 @@ impl Sequence {
             return Ok(if self.room_above(fence.bound()) > 0 { Refill::More } else { self.exhausted() });
         }
         self.dispenser.refuse_above(room.saturating_add(self.dispenser.left()));
-        let Need::Batch { waiting } = self.dispenser.need() else { return Ok(Refill::Done) };
+        let Refilling::Batch { waiting } = self.dispenser.need() else { return Ok(Refill::Done) };
         let batch = self.batch_at(self.first_above(fence.bound()));
         let raise = fence
             .raise(|bound| {

@@ -12,7 +12,7 @@ use crate::proxy::decide::verdict::{refused, state_unknown};
 use crate::proxy::known::Known;
 use crate::proxy::known::drawn::{DrawParam, PreparedDraws, Taken};
 use crate::proxy::known::need::{Need, Unsent};
-use crate::proxy::known::temporary::Masked;
+use crate::proxy::known::temporary::Hidden;
 use crate::proxy::shared::Shared;
 use crate::rewrite::draws::{Value, refusal, write};
 use crate::rewrite::plan::prepared_text::PARAMS_MAX;
@@ -115,10 +115,10 @@ fn meant_by(
         DrawnFrom::Generator(target) => target,
     };
     if dialect.is_mariadb() {
-        match session.temporary.masked(&schema, &generator) {
-            Masked::No => {}
-            Masked::Yes => return Ok(None),
-            Masked::Unsure => return Err(Need::Temporary(TableName::new(schema, generator)).into()),
+        match session.temporary.hidden(&schema, &generator) {
+            Hidden::No => {}
+            Hidden::Yes => return Ok(None),
+            Hidden::Unsure => return Err(Need::Temporary(TableName::new(schema, generator)).into()),
         }
     }
     let is_among_columns = !matches!(call.place, Place::Once { among_columns: false, .. } | Place::Explained);

@@ -9,7 +9,6 @@ use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
 use crate::mysql::reader::Malformed;
 use crate::proxy::decide::Basis;
-use crate::proxy::decide::masked::is_masked;
 use crate::proxy::decide::natively::forwarded;
 use crate::proxy::decide::params::{Params, meaning, too_many_sets};
 use crate::proxy::decide::rehearsal::rehearse_execution;
@@ -22,6 +21,7 @@ use crate::proxy::known::inserts::{Ids, InsertReply};
 use crate::proxy::known::need::{Need, Unsent};
 use crate::proxy::known::note::Note;
 use crate::proxy::known::statements::Kept;
+use crate::proxy::known::temporary::Hidden;
 use crate::rewrite::plan::edit::Style;
 use crate::rewrite::plan::effects::Effects;
 use crate::rewrite::plan::{LastId, Lookup, UpdatedIds};
@@ -42,14 +42,14 @@ struct Taking<'a> {
 /// COM_STMT_EXECUTE or COM_STMT_BULK_EXECUTE of an INSERT that is kept.
 pub(crate) fn decide(known: &mut Known, by: Basis<'_>, payload: &[u8]) -> Result<Verdict, Unsent> {
     let passes = |note| Ok(Verdict::Pass { note, may_change_session: true });
-    if is_masked(known, by)? {
+    if is_hidden(known, by)? {
         let effects = by.statement.and_then(|id| known.statements.effects(id));
         return passes(effects.map_or(Note::Nothing, Note::effects));
     }
     if let Some(effects) = forwarded(known, by)? {
         return passes(Note::effects(effects));
     }
-    let filled = filled(known, by, payload);
+    let filled = with_params(known, by, payload);
     // Looked at after ids were taken: what was made of rules that are retired by then is dropped.
     if by.tables.is_retired() {
         return Err(Need::Rules { retired: by.tables.clone() }.into());
@@ -57,8 +57,45 @@ pub(crate) fn decide(known: &mut Known, by: Basis<'_>, payload: &[u8]) -> Result
     filled
 }
 
+/// True if an execution passes because its statement was prepared for a temporary table, which still hides the table
+/// with the rule.
+fn is_hidden(known: &Known, by: Basis<'_>) -> Result<bool, Unsent> {
+    let Some(id) = by.statement else { return Ok(false) };
+    let session = &known.session;
+    let (name, was_hidden) = match known.statements.get(id) {
+        Some(statement) => {
+            let (kept, name) = (&statement.kept, &statement.kept.source.table);
+            let hidden = session.temporary.hidden(&name.schema, &name.table);
+            // If the table has got a rule since, the statement is planned again, by what hides the name then.
+            let has_new_rule = || !kept.is_current(&by.tables.lookup(&name.schema, &name.table));
+            let must_ask = kept.prepared.is_some() || hidden == Hidden::Unsure && has_new_rule();
+            if hidden == Hidden::No || !must_ask {
+                return Ok(false);
+            }
+            (name.clone(), false)
+        }
+        None => match known.statements.effects(id).and_then(|e| e.hidden_insert.clone()) {
+            Some(name) => (*name, true),
+            None => return Ok(false),
+        },
+    };
+    if session.is_untouched() {
+        return Err(Need::State { must_ask: true }.into());
+    }
+    match (session.temporary.hidden(&name.schema, &name.table), was_hidden) {
+        (Hidden::Unsure, _) => Err(Need::Temporary(name).into()),
+        (Hidden::No, false) => Ok(false),
+        (Hidden::Yes, true) => Ok(true),
+        (Hidden::Yes, false) | (Hidden::No, true) => Err(refused(format_args!(
+            "{name}: a temporary table of this name was created or dropped since the statement was prepared; prepare the \
+             statement again"
+        ))
+        .into()),
+    }
+}
+
 /// The execution with its ids.
-fn filled(known: &mut Known, by: Basis<'_>, payload: &[u8]) -> Result<Verdict, Unsent> {
+fn with_params(known: &mut Known, by: Basis<'_>, payload: &[u8]) -> Result<Verdict, Unsent> {
     let as_it_came = || Verdict::Pass { note: Note::Nothing, may_change_session: false };
     let is_bulk = by.command == Command::StmtBulkExecute;
     if is_bulk && !known.capabilities.contains(Capabilities::MARIADB_STMT_BULK) {
@@ -67,7 +104,7 @@ fn filled(known: &mut Known, by: Basis<'_>, payload: &[u8]) -> Result<Verdict, U
     let id = by.statement.ok_or_else(|| {
         if is_bulk { Refusal::WrongArguments } else { malformed(Malformed::Truncated("statement id")) }
     })?;
-    let kept = kept_now(known, by, id)?;
+    let kept = current(known, by, id)?;
     if kept.is_staged() {
         return match (known.session.set_id, &kept.prepared) {
             // MariaDB answers so: it takes rows of values only.
@@ -96,7 +133,7 @@ fn filled(known: &mut Known, by: Basis<'_>, payload: &[u8]) -> Result<Verdict, U
         if known.session.presumed_dialect().is_mariadb() {
             params.refuse_unread(&prepared.insert.target)?;
         }
-        return with_ids(known, by, prepared, params);
+        return fill(known, by, prepared, params);
     }
     // The server says what is wrong with the parameters.
     let Ok(params) = params else { return Ok(as_it_came()) };
@@ -107,10 +144,10 @@ fn filled(known: &mut Known, by: Basis<'_>, payload: &[u8]) -> Result<Verdict, U
 }
 
 /// The statement that is executed, under these rules and the present columns of its table.
-fn kept_now(known: &mut Known, by: Basis<'_>, id: u32) -> Result<Arc<Kept>, Unsent> {
+fn current(known: &mut Known, by: Basis<'_>, id: u32) -> Result<Arc<Kept>, Unsent> {
     let statement = known.statements.get(id).ok_or(Refusal::UnknownStatement(id))?;
     let (server_id, before) = (statement.server_id, statement.kept.clone());
-    let kept = as_it_is_now(known, by, before.clone())?;
+    let kept = planned_again(known, by, before.clone())?;
     if !Arc::ptr_eq(&kept, &before) && kept.server_text() != before.server_text() {
         server_id.ok_or(Refusal::UnknownStatement(id))?;
         return Err(Need::Prepared { id, kept }.into());
@@ -125,7 +162,7 @@ fn kept_now(known: &mut Known, by: Basis<'_>, id: u32) -> Result<Arc<Kept>, Unse
 
 /// The statement under these rules and the present columns of its table. Where the server needs
 /// another text, that is prepared under the client's id.
-fn as_it_is_now(known: &mut Known, by: Basis<'_>, kept: Arc<Kept>) -> Result<Arc<Kept>, Unsent> {
+fn planned_again(known: &mut Known, by: Basis<'_>, kept: Arc<Kept>) -> Result<Arc<Kept>, Unsent> {
     let tables = by.tables;
     let source = &kept.source;
     let name = &source.table;
@@ -176,7 +213,7 @@ fn as_it_is_now(known: &mut Known, by: Basis<'_>, kept: Arc<Kept>) -> Result<Arc
     Ok(Arc::new(Kept { source: source.clone(), prepared }))
 }
 
-fn with_ids(
+fn fill(
     known: &mut Known,
     by: Basis<'_>,
     prepared: &PreparedInsert,

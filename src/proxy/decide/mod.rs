@@ -8,8 +8,6 @@ pub(super) mod drawn_execution;
 pub(super) mod draws;
 pub(super) mod execution;
 mod ids;
-mod locked;
-mod masked;
 pub(super) mod natively;
 pub(super) mod params;
 pub(super) mod refusals;

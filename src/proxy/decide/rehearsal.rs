@@ -10,10 +10,10 @@ use crate::proxy::decide::params::{Params, meaning, not_staged_in_bulk, too_many
 use crate::proxy::known::Known;
 use crate::proxy::known::sql_prepared::SqlPrepared;
 use crate::proxy::known::statements::Kept;
-use crate::proxy::known::temporary::Masked;
+use crate::proxy::known::temporary::Hidden;
 use crate::rewrite::plan::effects::Effects;
 use crate::rewrite::plan::prepared_names::{self, Value};
-use crate::rewrite::plan::{self, InsertPlan, Lookup, Need, Plan, Planned, Protocol};
+use crate::rewrite::plan::{self, InsertPlan, Lookup, Plan, PlanNeed, Planned, Protocol};
 use crate::rewrite::prepare::PreparedInsert;
 use crate::rewrite::{bulk, execution, planner};
 use crate::sql::dialect::Dialect;
@@ -43,7 +43,7 @@ struct Rehearsed {
     planned: Planned,
     /// Tables in shadow mode that it looked at, in this order.
     tables: Vec<LookedAt>,
-    /// True if the server would first be asked whether a temporary table masks one of them.
+    /// True if the server would first be asked whether a temporary table hides one of them.
     asks: bool,
     /// The last table with a rule that it looked at is on: what stopped the plan there is not shadow mode's to count.
     ends_at_active: bool,
@@ -197,8 +197,8 @@ fn rehearsed(
         }
         if let Some(found) = shadowed {
             looked_at.0.push(LookedAt { named: TableName::new(schema, table), table: found });
-            // Counted as if it masked nothing, which is what the server would say of most.
-            looked_at.1 |= session.temporary.masked(schema, table) == Masked::Unsure;
+            // Counted as if it hid nothing, which is what the server would say of most.
+            looked_at.1 |= session.temporary.hidden(schema, table) == Hidden::Unsure;
         }
         rehearsed
     };
@@ -215,7 +215,7 @@ fn rehearsed(
             any_rules: true,
             tables: &lookup,
             id_names: &(),
-            hidden: &|schema, table| session.temporary.masked(schema, table) == Masked::Yes,
+            hidden: &|schema, table| session.temporary.hidden(schema, table) == Hidden::Yes,
             session: &rehearsed,
         },
         protocol,
@@ -248,8 +248,10 @@ impl Rehearsed {
             Planned::Unreadable(why) | Planned::Stale { unreadable: why, .. } => {
                 (last, Outcome::ServerFirst(why.refusal.to_string()))
             }
-            Planned::Needs(Need::Table(name)) => (Some(parts(name)), Outcome::Unknown("the table's columns")),
-            Planned::Needs(Need::Value { .. }) => {
+            Planned::Needs(PlanNeed::Table(name)) => {
+                (Some(parts(name)), Outcome::Unknown("the table's columns"))
+            }
+            Planned::Needs(PlanNeed::Value { .. }) => {
                 asks = true;
                 (None, Outcome::Unknown("a text in a user's variable"))
             }
@@ -257,7 +259,7 @@ impl Rehearsed {
             // does not go on. Settings are taken to be the same.
             Planned::Away(_)
             | Planned::Fails(_)
-            | Planned::Needs(Need::Temporary(_) | Need::Settings)
+            | Planned::Needs(PlanNeed::Temporary(_) | PlanNeed::Settings)
             | Planned::Untouched(_)
             | Planned::Cut(_)
             | Planned::Rewrite(_) => return,

@@ -2,26 +2,29 @@
 
 use std::sync::Arc;
 
+use memchr::memchr;
+
 use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
+use crate::proxy::decide::Basis;
 use crate::proxy::decide::natively::doubted;
 use crate::proxy::decide::rehearsal::{rehearse, rehearse_too_long};
 use crate::proxy::decide::set_id::{expect, needs_set_id, numbered_by_server, take_ids};
 use crate::proxy::decide::spared::{is_unconcerned, mentioned, spared};
-use crate::proxy::decide::verdict::{Task, Verdict, WithIds, state_unknown};
-use crate::proxy::decide::{Basis, locked};
+use crate::proxy::decide::verdict::{FilledPacket, Task, Verdict, state_unknown};
 use crate::proxy::known::Known;
 use crate::proxy::known::explicit::set_id::SetId;
 use crate::proxy::known::inserts::{Ids, InsertReply};
 use crate::proxy::known::need::{Need, Shown, Unsent};
 use crate::proxy::known::statements::{Kept, Source};
-use crate::proxy::known::temporary::Masked;
+use crate::proxy::known::temporary::Hidden;
 use crate::rewrite::plan::edit::Style;
 use crate::rewrite::plan::effects::Effects;
 use crate::rewrite::plan::{self, InsertPlan, Lookup, Plan, Planned, Protocol};
 use crate::rewrite::planner;
 use crate::rewrite::prepare::PreparedInsert;
 use crate::rewrite::verify::Written;
+use crate::sql::look;
 use crate::sql::look::begins_with;
 use crate::table_name::TableName;
 use crate::tables::Tables;
@@ -60,7 +63,7 @@ fn take_note(known: &mut Known, by: Basis<'_>, text: &[u8], judged: &Result<Verd
 pub(crate) fn judge(known: &mut Known, by: Basis<'_>, text: &[u8]) -> Result<Verdict, Unsent> {
     let (tables, session) = (by.tables, &known.session);
     if let Some(error) = session.locked().filter(|_| tables.has_rules()) {
-        if locked::may_insert(by.command, text, session.multi_statements) {
+        if may_insert_while_locked(by.command, text, session.multi_statements) {
             return Err(Unsent::Failed(error.to_vec()));
         }
         return Ok(Verdict::pass(Effects::unseen()));
@@ -78,14 +81,14 @@ pub(crate) fn judge(known: &mut Known, by: Basis<'_>, text: &[u8]) -> Result<Ver
         }
         Planned::Untouched(_) => {}
         // DDL seen while a table is read has it read again.
-        Planned::Needs(plan::Need::Table(_)) if known.supplied.may_look() => {
+        Planned::Needs(plan::PlanNeed::Table(_)) if known.supplied.may_look() => {
             known.supplied.begin_looking(tables, by.is_first);
         }
         Planned::Stale { table, .. } if !known.supplied.has_read_again => {
             known.supplied.has_read_again = true;
             return Err(Need::Table { name: table.clone(), again: true }.into());
         }
-        Planned::Needs(plan::Need::Table(name)) => {
+        Planned::Needs(plan::PlanNeed::Table(name)) => {
             return Err(Refusal::NoId(format!("Rowstamp cannot look up table {name}; try again")).into());
         }
         // Only the code below checks if the text may name a view.
@@ -185,7 +188,7 @@ fn judge_rewrite(
 /// The verdict, unless a second parser reads the text that is to be sent otherwise. The parser gets the very text
 /// that would be sent, so ids are taken by then, and lost where it differs.
 fn verified(known: &Known, by: Basis<'_>, text: &[u8], verdict: Verdict) -> Result<Verdict, Unsent> {
-    if let Verdict::Send(WithIds { plan, ranges, .. }) = &verdict
+    if let Verdict::Send(FilledPacket { plan, ranges, .. }) = &verdict
         && by.shared.verifier.is_due()
         // A text that cannot be spliced is refused where it is sent.
         && let Some(after) = plan.splice(text, ranges)
@@ -208,10 +211,10 @@ fn planned(known: &Known, by: Basis<'_>, text: &[u8]) -> Result<Planned, Refusal
     let lookup = |schema: &str, table: &str| match known.supplied.lookup(tables, schema, table) {
         // A temporary table matters only where the name is ruled.
         found @ (Lookup::NotRuled | Lookup::Unknown) => found,
-        _ if session.temporary.masked(schema, table) == Masked::Unsure => Lookup::PerhapsHidden,
+        _ if session.temporary.hidden(schema, table) == Hidden::Unsure => Lookup::PerhapsHidden,
         found => found,
     };
-    let hidden = |schema: &str, table: &str| session.temporary.masked(schema, table) == Masked::Yes;
+    let hidden = |schema: &str, table: &str| session.temporary.hidden(schema, table) == Hidden::Yes;
     let plan_view = plan::PlanContext {
         dialect: &state.dialect,
         multi_statements: session.multi_statements && protocol == Protocol::Text,
@@ -233,7 +236,9 @@ pub(crate) fn too_long(known: &mut Known, by: Basis<'_>, beginning: &[u8]) -> Re
         known.session.state().is_some_and(|state| planner::begins_insert(beginning, &state.dialect));
     let planned = if begins_insert { planned(known, by, beginning).ok() } else { None };
     match planned {
-        Some(Planned::Needs(need @ plan::Need::Table(_))) if known.supplied.may_look() => Err(need.into()),
+        Some(Planned::Needs(need @ plan::PlanNeed::Table(_))) if known.supplied.may_look() => {
+            Err(need.into())
+        }
         Some(Planned::Untouched(_)) => {
             rehearse_too_long(known, by, beginning);
             Ok(true)
@@ -283,5 +288,38 @@ fn fill(known: &mut Known, tables: &Arc<Tables>, plan: Plan) -> Result<Verdict, 
     if inserts.is_empty() && explicit.is_empty() && !plan.has_edits() {
         return Ok(Verdict::pass(plan.effects));
     }
-    Ok(Verdict::Send(WithIds { plan, ranges, inserts, explicit }))
+    Ok(Verdict::Send(FilledPacket { plan, ranges, inserts, explicit }))
+}
+
+/// True if the server may run an INSERT of this text.
+///
+/// Statements of a user whose password has expired. The server answers 1820 to all but its change,
+/// also where the session's state is asked for, so no text can be read for certain. Nor need it be:
+/// a text that the server refuses inserts nothing.
+///
+/// Measured: MariaDB 10.11 refuses COM_STMT_PREPARE and every packet of several statements. MySQL
+/// 9.7 prepares any text, and runs what stands after the ALTER USER of the same packet. Those two
+/// may insert, so there a text that names an INSERT gets the server's error from here.
+fn may_insert_while_locked(command: Command, text: &[u8], multi_statements: bool) -> bool {
+    let may_run = command == Command::StmtPrepare || multi_statements && memchr(b';', text).is_some();
+    may_run && look::may_insert(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Command::{Query, StmtPrepare};
+    use super::may_insert_while_locked;
+
+    #[test]
+    fn what_the_server_would_run() {
+        let passes = |command, text: &str, multi| !may_insert_while_locked(command, text.as_bytes(), multi);
+        assert!(passes(Query, "ALTER USER u IDENTIFIED BY 'insert'", true));
+        assert!(passes(Query, "INSERT INTO t VALUES(1)", true), "the server says no");
+        assert!(passes(Query, "ALTER USER u IDENTIFIED BY 'a;b'", true));
+        assert!(passes(Query, "ALTER USER u IDENTIFIED BY 'a'; insert into t values(1)", false));
+        assert!(!passes(Query, "ALTER USER u IDENTIFIED BY 'a'; insert into t values(1)", true));
+        assert!(!passes(Query, "ALTER USER u IDENTIFIED BY 'a'; PREPARE s FROM @a; EXECUTE s", true));
+        assert!(passes(StmtPrepare, "ALTER USER u IDENTIFIED BY ?", true));
+        assert!(!passes(StmtPrepare, "/*!50000 REPLACE t */ SELECT 1", false));
+    }
 }

@@ -23,7 +23,7 @@ pub(crate) enum Verdict {
     /// It goes on as it came: a text that is being prepared, and does something when it is executed.
     PassActing(Effects),
     /// A text whose ids go in. Its OK packets need what `inserts` say.
-    Send(WithIds),
+    Send(FilledPacket),
     /// This is sent in place of an execution.
     SendExecution(Vec<u8>, Note),
     /// An INSERT that is being prepared. Where no rule concerns it, it is sent as it came: one may
@@ -103,7 +103,7 @@ impl Task {
 }
 
 /// A packet and the ids that go into it.
-pub(crate) struct WithIds {
+pub(crate) struct FilledPacket {
     pub(crate) plan: Plan,
     pub(crate) ranges: Vec<IdBlock>,
     pub(crate) inserts: Vec<InsertReply>,

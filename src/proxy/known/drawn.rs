@@ -76,7 +76,7 @@ impl DrawingStatement {
 }
 
 impl PreparedDraws {
-    pub(crate) fn hides(&self, param: u16) -> bool {
+    pub(crate) fn is_ours(&self, param: u16) -> bool {
         self.params.binary_search_by_key(&param, |param| param.index).is_ok()
     }
 

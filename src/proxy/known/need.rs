@@ -52,13 +52,13 @@ pub(crate) enum Need {
     Prepared { id: u32, kept: Arc<Kept> },
 }
 
-impl From<plan::Need> for Need {
-    fn from(need: plan::Need) -> Self {
+impl From<plan::PlanNeed> for Need {
+    fn from(need: plan::PlanNeed) -> Self {
         match need {
-            plan::Need::Table(name) => Need::Table { name, again: false },
-            plan::Need::Temporary(name) => Need::Temporary(name),
-            plan::Need::Value { question } => Need::Value { question },
-            plan::Need::Settings => Need::State { must_ask: true },
+            plan::PlanNeed::Table(name) => Need::Table { name, again: false },
+            plan::PlanNeed::Temporary(name) => Need::Temporary(name),
+            plan::PlanNeed::Value { question } => Need::Value { question },
+            plan::PlanNeed::Settings => Need::State { must_ask: true },
         }
     }
 }

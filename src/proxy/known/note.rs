@@ -28,7 +28,7 @@ pub(crate) enum Note {
     },
     /// A statement is being prepared whose executions do something to the session.
     PrepareActing(Arc<Effects>),
-    /// An INSERT that is being prepared, with hidden parameters where a rule concerns it.
+    /// An INSERT that is being prepared, with parameters of ours where a rule concerns it.
     Prepare(Arc<Kept>),
 }
 

@@ -1,6 +1,6 @@
 //! Understanding the backend's bytes: whose response each packet belongs to, where responses end,
 //! and the few packets that the client gets changed: OK packets (insert id, session state) and what
-//! tells of hidden parameters.
+//! tells of parameters of ours.
 
 use std::time::Instant;
 
@@ -78,7 +78,7 @@ impl Relay {
                 self.pass(header, nr)
             }
             Kind::Definition => {
-                if is_param && entry.hides_param() {
+                if is_param && entry.next_param_is_ours() {
                     let whole = header.packet_bytes();
                     if self.down.window().len() < whole {
                         return Step::More(whole);
@@ -177,7 +177,7 @@ impl Relay {
             return Err(Event::Violation(Violation::Unasked));
         };
         let mut follower = entry.follower;
-        let drops_eof = follower.awaits_params_eof() && entry.hides_all_params();
+        let drops_eof = follower.awaits_params_eof() && entry.all_params_are_ours();
         follower.classify(header.payload_bytes, payload.first().copied());
         let malformed = |error| Event::Violation(Violation::Backend(error));
         let progress = follower.advance(control, payload).map_err(malformed)?;

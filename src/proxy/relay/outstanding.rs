@@ -108,14 +108,14 @@ impl Numbers {
 
 impl Forward {
     /// True if the next definition of a parameter is of one that the client did not write.
-    pub(crate) fn hides_param(&self) -> bool {
+    pub(crate) fn next_param_is_ours(&self) -> bool {
         let prepared = match &self.note {
             Note::Prepare(kept) => kept.prepared.as_ref(),
             _ => None,
         };
         let param =
             prepared.map_or(Some(self.params_seen), |prepared| prepared.client_param(self.params_seen));
-        param.is_none_or(|param| self.draws.as_ref().is_some_and(|draws| draws.hides(param)))
+        param.is_none_or(|param| self.draws.as_ref().is_some_and(|draws| draws.is_ours(param)))
     }
 
     /// The number of the client's parameters, where the server counts more.
@@ -124,7 +124,7 @@ impl Forward {
             return Some(draws.client_params);
         }
         let Note::Prepare(kept) = &self.note else { return None };
-        let prepared = kept.prepared.as_ref().filter(|prepared| !prepared.text.hidden.is_empty());
+        let prepared = kept.prepared.as_ref().filter(|prepared| !prepared.text.ours.is_empty());
         prepared.map(|prepared| prepared.text.client_params)
     }
 
@@ -135,7 +135,7 @@ impl Forward {
 
     /// True if all parameters are ours: the client then expects no EOF after their definitions
     /// either.
-    pub(crate) fn hides_all_params(&self) -> bool {
+    pub(crate) fn all_params_are_ours(&self) -> bool {
         self.client_params() == Some(0)
     }
 }

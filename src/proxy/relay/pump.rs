@@ -18,7 +18,7 @@ const TOO_LATE: &str =
 
 /// Why the pump came back.
 #[derive(Debug)]
-pub(crate) enum Outcome {
+pub(crate) enum Pumped {
     Event(Event),
     /// A peer closed its end.
     Closed(Side),
@@ -129,7 +129,7 @@ enum Turn {
     Waits,
     /// Waits for the other lane.
     Held,
-    Out(Outcome),
+    Out(Pumped),
 }
 
 /// Moves bytes until something needs the session. `C` is the client, `S` the backend.
@@ -139,7 +139,7 @@ pub(crate) fn poll_pump<C, S>(
     client: &mut C,
     server: &mut S,
     watchdog: &mut Watchdog,
-) -> Poll<Outcome>
+) -> Poll<Pumped>
 where
     C: Connection,
     S: Connection,
@@ -151,7 +151,7 @@ where
     relay.known.here.is_busy(!relay.outstanding.is_empty());
     match turned {
         Some(outcome) => Poll::Ready(outcome),
-        None => watchdog.poll(cx, moved, relay).map(Outcome::TimedOut),
+        None => watchdog.poll(cx, moved, relay).map(Pumped::TimedOut),
     }
 }
 
@@ -161,7 +161,7 @@ fn turn<C, S>(
     relay: &mut Relay,
     (client, server): (&mut C, &mut S),
     moved: &mut Moved,
-) -> Option<Outcome>
+) -> Option<Pumped>
 where
     C: Connection,
     S: Connection,
@@ -205,7 +205,7 @@ where
             }
         };
         let wanted = match step {
-            Step::Event(event) => return Turn::Out(Outcome::Event(event)),
+            Step::Event(event) => return Turn::Out(Pumped::Event(event)),
             Step::SendFirst | Step::Hold if lane.owes() => None,
             Step::Moved | Step::SendFirst => continue,
             Step::BeginAnswer => {
@@ -221,7 +221,7 @@ where
             // Read on all the same: else nobody would notice that the client is gone.
             Step::Hold => match lane.poll_fill_ahead(cx, from) {
                 Poll::Pending => return Turn::Held,
-                Poll::Ready(Err(error)) => return Turn::Out(Outcome::Failed(side, error)),
+                Poll::Ready(Err(error)) => return Turn::Out(Pumped::Failed(side, error)),
                 Poll::Ready(Ok(n)) => {
                     *read += n;
                     relay.client_has_ended = n == 0;
@@ -231,7 +231,7 @@ where
             Step::More(wanted) => Some(wanted),
         };
         if side == Side::Client && lane.is_too_late() {
-            return Turn::Out(Outcome::Failed(Side::Backend, io::Error::other(TOO_LATE)));
+            return Turn::Out(Pumped::Failed(Side::Backend, io::Error::other(TOO_LATE)));
         }
         match lane.poll_send(cx, to, sent) {
             Poll::Pending => return Turn::Waits,
@@ -241,14 +241,14 @@ where
                 lane.become_sink();
                 continue;
             }
-            Poll::Ready(Err(error)) => return Turn::Out(Outcome::Failed(side.other(), error)),
+            Poll::Ready(Err(error)) => return Turn::Out(Pumped::Failed(side.other(), error)),
             Poll::Ready(Ok(())) => {}
         }
         let Some(wanted) = wanted else { continue };
         match lane.poll_fill(cx, from, wanted) {
             Poll::Pending => return Turn::Waits,
-            Poll::Ready(Err(error)) => return Turn::Out(Outcome::Failed(side, error)),
-            Poll::Ready(Ok(0)) => return Turn::Out(Outcome::Closed(side)),
+            Poll::Ready(Err(error)) => return Turn::Out(Pumped::Failed(side, error)),
+            Poll::Ready(Ok(0)) => return Turn::Out(Pumped::Closed(side)),
             Poll::Ready(Ok(n)) => *read += n,
         }
     }

@@ -149,7 +149,7 @@ impl Relay {
             Err(step) => step,
             Ok(treatment) => match self.insert_id_before(command, header) {
                 Some(step) => step,
-                None => self.treat(treatment, command, header),
+                None => self.apply(treatment, command, header),
             },
         }
     }
@@ -229,7 +229,7 @@ impl Relay {
         Step::SendFirst
     }
 
-    fn treat(&mut self, treatment: Treatment, command: Command, header: Header) -> Step {
+    fn apply(&mut self, treatment: Treatment, command: Command, header: Header) -> Step {
         let (may_change_session, note) = match treatment {
             Treatment::Read => return self.read_whole(command, header),
             Treatment::LongData => return self.long_data(header),

@@ -22,7 +22,7 @@ use crate::proxy::known::answered::{Answered, digits, lock_probe, number_of, say
 use crate::proxy::known::inserts::{Ids, Smallest, SmallestId};
 use crate::proxy::known::warned::Warned;
 use crate::proxy::relay::own::Question;
-use crate::proxy::relay::pump::{Outcome, Timeout, poll_pump};
+use crate::proxy::relay::pump::{Pumped, Timeout, poll_pump};
 use crate::proxy::relay::{Event, Relay, Side, Violation};
 use crate::proxy::serve::session::{End, Going, Over, Session, SessionError};
 use crate::rewrite::plan::Lookup;
@@ -45,27 +45,27 @@ impl Session {
                 Poll::Ready(Err(Ok(End::Drained).into()))
             }
             Poll::Pending => Poll::Pending,
-            Poll::Ready(Outcome::Event(event)) => Poll::Ready(Ok(event)),
+            Poll::Ready(Pumped::Event(event)) => Poll::Ready(Ok(event)),
             Poll::Ready(outcome) => Poll::Ready(Err(self.over(outcome))),
         }
     }
 
     #[cold]
-    fn over(&self, outcome: Outcome) -> Over {
+    fn over(&self, outcome: Pumped) -> Over {
         let how = match outcome {
-            Outcome::Closed(Side::Client) | Outcome::TimedOut(Timeout::Gone) => Ok(End::Client),
-            Outcome::Closed(Side::Backend) if self.relay.outstanding.is_empty() => Ok(End::Backend),
-            Outcome::Failed(side, error) if is_frame_error(&error) => {
+            Pumped::Closed(Side::Client) | Pumped::TimedOut(Timeout::Gone) => Ok(End::Client),
+            Pumped::Closed(Side::Backend) if self.relay.outstanding.is_empty() => Ok(End::Backend),
+            Pumped::Failed(side, error) if is_frame_error(&error) => {
                 let whose = if side == Side::Client { "client" } else { "backend" };
                 let how = Err(SessionError::Violation(format!("the {whose}: {error}")));
                 let last_word = (side == Side::Client).then_some((Refusal::Unpack, 1));
                 return Over { how, last_word };
             }
-            Outcome::Failed(Side::Client, error) => Err(SessionError::Socket { side: "client", error }),
-            Outcome::Failed(Side::Backend, error) => Err(SessionError::Socket { side: "backend", error }),
-            Outcome::TimedOut(Timeout::Idle) => Ok(End::Idle),
-            Outcome::TimedOut(Timeout::Write) => Err(SessionError::Stalled),
-            Outcome::Closed(Side::Backend) | Outcome::Event(_) => Err(SessionError::BackendGone),
+            Pumped::Failed(Side::Client, error) => Err(SessionError::Socket { side: "client", error }),
+            Pumped::Failed(Side::Backend, error) => Err(SessionError::Socket { side: "backend", error }),
+            Pumped::TimedOut(Timeout::Idle) => Ok(End::Idle),
+            Pumped::TimedOut(Timeout::Write) => Err(SessionError::Stalled),
+            Pumped::Closed(Side::Backend) | Pumped::Event(_) => Err(SessionError::BackendGone),
         };
         how.into()
     }

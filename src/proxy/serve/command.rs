@@ -79,7 +79,7 @@ impl Session {
         // A command that was looked at before has waited since.
         let at = self.relay.came.map_or(begun, |came| came.at);
         self.relay.came = Some(Came { at, has_waited: self.relay.came.is_some() });
-        let progress = self.treat(arrived);
+        let progress = self.dispatch(arrived);
         if !matches!(progress, Progress::Needs(_)) {
             self.decided();
         }
@@ -94,7 +94,7 @@ impl Session {
         progress
     }
 
-    fn treat(&mut self, arriving: &mut Arrived) -> Progress {
+    fn dispatch(&mut self, arriving: &mut Arrived) -> Progress {
         let arrived = *arriving;
         match arrived.command {
             _ if arrived.statement.is_some_and(|id| self.relay.known.statements.is_refused(id)) => {
@@ -102,14 +102,14 @@ impl Session {
             }
             Command::Query if self.relay.known.session.warned.is_some() => Progress::ShowWarnings,
             Command::Query | Command::StmtPrepare | Command::StmtExecute | Command::StmtBulkExecute => {
-                self.treat_by_state(arriving)
+                self.dispatch_by_state(arriving)
             }
             _ => self.note_and_pass(arrived),
         }
     }
 
     /// Commands that mean what the session's state makes of them.
-    fn treat_by_state(&mut self, arriving: &mut Arrived) -> Progress {
+    fn dispatch_by_state(&mut self, arriving: &mut Arrived) -> Progress {
         let command = arriving.command;
         if matches!(command, Command::StmtExecute | Command::StmtBulkExecute)
             && let Some(progress) = self.drawn_execution(arriving)

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::proxy::decide::verdict::{Task, WithIds};
+use crate::proxy::decide::verdict::{FilledPacket, Task};
 use crate::proxy::known::inserts::InsertReply;
 use crate::proxy::known::need::{Need, Shown};
 use crate::proxy::known::note::Note;
@@ -36,7 +36,7 @@ pub(super) struct Later {
 }
 
 pub(super) enum Packet {
-    Text(WithIds),
+    Text(FilledPacket),
     Execution { payload: Vec<u8>, note: Note },
 }
 

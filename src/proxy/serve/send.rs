@@ -5,7 +5,7 @@ use crate::mysql::error::Refusal;
 use crate::mysql::packet::{packets_of, payload_of};
 use crate::proxy::decide::params::Params;
 use crate::proxy::decide::refusals::{Traced, trace_refusal};
-use crate::proxy::decide::verdict::WithIds;
+use crate::proxy::decide::verdict::FilledPacket;
 use crate::proxy::known::explicit::set_id::SetId;
 use crate::proxy::known::inserts::InsertReply;
 use crate::proxy::known::need::Need;
@@ -83,10 +83,10 @@ impl Session {
     pub(super) fn send_planned(
         &mut self,
         arrived: Arrived,
-        packet: WithIds,
+        packet: FilledPacket,
         ready: Option<Ready>,
     ) -> Progress {
-        let WithIds { plan, ranges, inserts, explicit } = packet;
+        let FilledPacket { plan, ranges, inserts, explicit } = packet;
         let may_change_session = !plan.effects.leave_session();
         if !plan.has_edits() {
             let note = Note::statements(inserts, explicit, plan.effects);
@@ -176,7 +176,7 @@ impl Session {
     /// the lease is looked at afterwards.
     fn made_ready(&self, arrived: Arrived, packet: &mut Packet) -> Option<Ready> {
         match packet {
-            Packet::Text(WithIds { plan, ranges, inserts, .. })
+            Packet::Text(FilledPacket { plan, ranges, inserts, .. })
                 if arrived.packets > 1 && plan.has_edits() =>
             {
                 let payload = self.relay.payload(arrived);

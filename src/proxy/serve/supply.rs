@@ -125,7 +125,7 @@ impl Session {
         Ok(())
     }
 
-    /// Has the server say whether a temporary table masks the name.
+    /// Has the server say whether a temporary table hides the name.
     async fn ask_temporary(&mut self, command: Command, name: &TableName) -> Result<(), Stop> {
         let state = self.relay.known.session.state().ok_or_else(state_unknown)?;
         let cannot_ask = |why: &str| {

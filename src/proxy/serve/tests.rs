@@ -37,9 +37,8 @@ fn execute(id: u32) -> Vec<u8> {
 }
 
 /// With one parameter of ours.
-fn execute_with(id: u32, hidden: u64) -> Vec<u8> {
-    let parts =
-        [&[0x17][..], &id.to_le_bytes(), &[0, 1, 0, 0, 0, 0, 1, 8, 0], &hidden.to_le_bytes()].concat();
+fn execute_with(id: u32, ours: u64) -> Vec<u8> {
+    let parts = [&[0x17][..], &id.to_le_bytes(), &[0, 1, 0, 0, 0, 0, 1, 8, 0], &ours.to_le_bytes()].concat();
     p(0, parts)
 }
 
@@ -159,7 +158,7 @@ fn prepared(capabilities: Capabilities, id: u8, columns: u8, params: u8) -> Vec<
 }
 
 #[tokio::test]
-async fn hidden_parameters_leave_no_trace() {
+async fn our_parameters_leave_no_trace() {
     for capabilities in both() {
         let [track, told] = learns(capabilities);
         let script = [
@@ -420,7 +419,7 @@ async fn a_prepared_statement_acts_when_it_is_executed() {
         ToServer(prepare(create)),
         Server(prepared(CLASSIC, 3, 0, 0)),
         ToClient(prepared(CLASSIC, 3, 0, 0)),
-        // Not yet hidden.
+        // Not yet left out.
         Client(all(&[q(INSERT), execute(3), q(INSERT)])),
         ToServer(all(&[inserted(1), execute(3)])),
         Server(all(&[ok(1, 1, 1, 2), ok(1, 0, 0, 2)])),

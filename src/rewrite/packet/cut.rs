@@ -3,7 +3,7 @@
 
 use super::{Halt, Walk};
 use crate::rewrite::plan::Planned;
-use crate::rewrite::plan::refusal::Refusal;
+use crate::rewrite::plan::refusal::PlanRefusal;
 use crate::sql::lex::{Lexer, Span, TokenKind};
 use crate::sql::look::is_stripped;
 
@@ -19,7 +19,7 @@ impl Walk<'_> {
         Err(Box::new(if is_later {
             Planned::Cut(self.start as usize)
         } else {
-            Planned::Refused(Refusal::new(why))
+            Planned::Refused(PlanRefusal::new(why))
         }))
     }
 

@@ -5,7 +5,7 @@ use crate::rewrite::packet::inner::{Inner, Order, check_around, prepared, taken_
 use crate::rewrite::plan::edit::{Edit, Id, IdForm, Piece};
 use crate::rewrite::plan::prepared_names::{Known, NamedChange, NamedStatement, Value};
 use crate::rewrite::plan::prepared_text::PreparedText;
-use crate::rewrite::plan::refusal::Refusal;
+use crate::rewrite::plan::refusal::PlanRefusal;
 use crate::rewrite::plan::{InsertPlan, LastId, Planned};
 use crate::rules::model::Explicit;
 use crate::sql::dialect::{Dialect, SqlMode};
@@ -103,15 +103,15 @@ impl Walk<'_> {
         }
         let client_params = usize::from(now.client_params);
         if using.args.len() != client_params {
-            if using.args.len() == client_params + now.hidden.len() {
+            if using.args.len() == client_params + now.ours.len() {
                 return refused(insert.target.at(too_many_params(client_params)));
             }
             // The server's own error, 1210.
             return Ok(());
         }
         let taking = self.bind(lexer, &mut insert, using, place)?;
-        let order = Order::new(now.hidden.iter().map(|hidden| hidden.row), &taking);
-        let mut edits = hidden_edits(&now, using, &order);
+        let order = Order::new(now.ours.iter().map(|ours| ours.row), &taking);
+        let mut edits = our_edits(&now, using, &order);
         edits.extend(taken_edits(&taking, &order));
         edits.sort_by_key(|edit| edit.start);
         insert.edits = edits;
@@ -158,7 +158,7 @@ impl Walk<'_> {
             let value = self.bound(lexer, arg, zero_is_value, place)?;
             let value = value.map_err(|why| {
                 let why = format!("parameter {} of EXECUTE is the id, and {why}", param.index + 1);
-                Box::new(Planned::Refused(Refusal::new(insert.target.at(why))))
+                Box::new(Planned::Refused(PlanRefusal::new(insert.target.at(why))))
             })?;
             match value {
                 Some(_) if insert.target.rule.explicit == Explicit::Reject => {
@@ -245,11 +245,11 @@ impl Walk<'_> {
 }
 
 /// Our own parameters, among the client's in USING.
-fn hidden_edits(now: &PreparedText, using: &Using, order: &Order) -> Vec<Edit> {
+fn our_edits(now: &PreparedText, using: &Using, order: &Order) -> Vec<Edit> {
     let mut edits = Vec::new();
-    for (before, hidden) in now.hidden.iter().enumerate() {
-        let client_index = usize::from(hidden.index) - before;
-        let row = hidden.row;
+    for (before, ours) in now.ours.iter().enumerate() {
+        let client_index = usize::from(ours.index) - before;
+        let row = ours.row;
         let id = |comma| Piece::Id(Id { nth: order.nth(row), row, comma, form: IdForm::Literal });
         let mut put = |at: u32, piece| edits.push(Edit::at(at, piece));
         match using.args.get(client_index) {

@@ -9,7 +9,7 @@ use crate::rewrite::plan::edit::{Edit, Id, IdForm, Piece};
 use crate::rewrite::plan::effects::Effects;
 use crate::rewrite::plan::prepared_names::{Database, Value, question};
 use crate::rewrite::plan::prepared_text::PreparedText;
-use crate::rewrite::plan::{InsertPlan, Need, PlanContext, Planned, Protocol, Unreadable};
+use crate::rewrite::plan::{InsertPlan, PlanContext, PlanNeed, Planned, Protocol, Unreadable};
 use crate::sql::dialect::Dialect;
 use crate::sql::lex::{Lexer, Span};
 use crate::sql::statement::dynamic::Literal;
@@ -67,7 +67,7 @@ impl Walk<'_> {
         }
         let question = question(span.of(lexer.text()));
         match self.context.session.value(&question) {
-            Value::NotAsked => Err(Box::new(Planned::Needs(Need::Value { question }))),
+            Value::NotAsked => Err(Box::new(Planned::Needs(PlanNeed::Value { question }))),
             value => Ok(value),
         }
     }

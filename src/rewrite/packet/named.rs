@@ -10,7 +10,7 @@ use crate::rewrite::packet::inner::{Text, TextPlace, too_many_params};
 use crate::rewrite::plan::edit::{Edit, Piece};
 use crate::rewrite::plan::prepared_names::{Database, NamedStatement};
 use crate::rewrite::plan::stage::{Kind, Named};
-use crate::rewrite::plan::{InsertPlan, Need, Planned};
+use crate::rewrite::plan::{InsertPlan, PlanNeed, Planned};
 use crate::sql::dialect::{ClientCharset, SqlMode};
 use crate::sql::lex::{Lexer, Span};
 use crate::sql::statement::dynamic::{self, Using};
@@ -60,7 +60,7 @@ impl Walk<'_> {
     }
 
     pub(super) fn collation(&self) -> Result<&str, Halt> {
-        self.context.session.collation().ok_or_else(|| Box::new(Planned::Needs(Need::Settings)))
+        self.context.session.collation().ok_or_else(|| Box::new(Planned::Needs(PlanNeed::Settings)))
     }
 
     /// EXECUTE.

@@ -12,8 +12,8 @@ pub struct PreparedText {
     /// Our own parameters, ascending by index. Wrapped styles have one, for the first generated
     /// row; literals are one for each. Empty where the client wrote every id, or decides at
     /// execution.
-    pub hidden: Vec<HiddenParam>,
-    /// The client's own parameters; the server counts these and the hidden ones.
+    pub ours: Vec<OurParam>,
+    /// The client's own parameters; the server counts these and ours.
     pub client_params: u16,
     /// The client's parameters that stand at the id's place, one a row at most, ascending.
     /// Each that is bound to NULL or to zero takes an id at execution.
@@ -25,7 +25,7 @@ pub struct PreparedText {
 
 /// A parameter of ours among the server's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct HiddenParam {
+pub struct OurParam {
     /// Among the server's parameters, counted from 0.
     pub index: u16,
     /// Row of the statement, counted from 0: ids ascend with the rows that take one.

@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Map;
 
 use super::marks::Marks;
-use super::witness::{Verdict, Witness};
+use super::witness::{Sighting, Witness};
 use super::{Inner, Result, revision_of, versioned};
 use crate::store::record::{decode, encode};
 use crate::store::{FORMAT, Key, Outcome, ProxyRecord, Revision, StoreError, SuspectRecord, WitnessRecord};
@@ -85,9 +85,9 @@ impl Inner {
             let stands = records.last().and_then(|_| found.pop()).flatten();
             let beside = self.beside(found)?;
             match self.compare(&mut witness, &beside).await? {
-                Verdict::Same => return Ok(Outcome::Conflict(stands.map(versioned))),
-                Verdict::Moved => {}
-                Verdict::Foreign | Verdict::Lost(_) => return Err(self.taken(beside.holder)),
+                Sighting::Same => return Ok(Outcome::Conflict(stands.map(versioned))),
+                Sighting::Moved => {}
+                Sighting::Foreign | Sighting::Lost(_) => return Err(self.taken(beside.holder)),
             }
         }
         Err(self.keys.silent("the witness record of this proxy keeps changing"))
@@ -130,7 +130,7 @@ impl Inner {
             witness.adopt(*revision, found.raised);
             self.era.store(found.raised, Ordering::Release);
         }
-        if let Verdict::Foreign = self.compare(&mut witness, &beside).await?
+        if let Sighting::Foreign = self.compare(&mut witness, &beside).await?
             && let Some((revision, found)) = &beside.witness
         {
             // An earlier process wrote it, and could not mark it.
@@ -140,7 +140,7 @@ impl Inner {
     }
 
     /// The witness against what stands. An error: the store is suspected, by somebody else or from here on.
-    pub(super) async fn compare(&self, witness: &mut Witness, beside: &Beside) -> Result<Verdict> {
+    pub(super) async fn compare(&self, witness: &mut Witness, beside: &Beside) -> Result<Sighting> {
         if let Some(suspect) = &beside.suspect {
             if beside.witness.is_none() && witness.revision != 0 {
                 self.put_placeholder(witness).await;
@@ -150,23 +150,23 @@ impl Inner {
         }
         let stands = beside.witness.as_ref().map(|(revision, record)| (*revision, record));
         let mut verdict = match &beside.lost {
-            Some(reason) => Verdict::Lost(reason.clone()),
+            Some(reason) => Sighting::Lost(reason.clone()),
             None => witness.judge(stands),
         };
-        if let Verdict::Lost(reason) = verdict {
+        if let Sighting::Lost(reason) = verdict {
             return Err(self.raise_alarm(witness, reason).await);
         }
         let is_ours = |(_, holder): &(u64, ProxyRecord)| holder.run == self.run;
-        if verdict == Verdict::Foreign
+        if verdict == Sighting::Foreign
             && beside.holder.as_ref().is_some_and(is_ours)
             && let Some((revision, record)) = stands
         {
             // Whoever wrote under our name has lost it to us.
             witness.adopt(revision, record.raised);
-            verdict = Verdict::Moved;
+            verdict = Sighting::Moved;
         }
         self.era.store(witness.raised, Ordering::Release);
-        if verdict != Verdict::Foreign && self.suspect.swap(None).is_some() {
+        if verdict != Sighting::Foreign && self.suspect.swap(None).is_some() {
             tracing::info!(store = %self.keys.store, "the store is no longer suspected: ids are reserved again");
             self.recalls.send_modify(|count| *count += 1);
         }

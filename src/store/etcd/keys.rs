@@ -5,7 +5,7 @@ use etcd_client::{
 };
 
 use super::members::Members;
-use super::{EtcdSettings, Refusal, Result, options, versioned};
+use super::{EtcdSettings, NotDone, Result, options, versioned};
 use crate::store::{Json, Key, Outcome, Revision, StoreError, Versioned};
 
 /// Keys that one answer holds at most: an answer of more than 4 MiB is refused by the client.
@@ -80,14 +80,14 @@ impl Keys {
         Ok(Outcome::Conflict(found.map(versioned)))
     }
 
-    pub(super) fn error(&self, written: Option<&Key>, refusal: Refusal) -> StoreError {
+    pub(super) fn error(&self, written: Option<&Key>, refusal: NotDone) -> StoreError {
         let store = self.store.clone();
         match (refusal, written) {
-            (Refusal::Refused(reason), _) => StoreError::Refused { store, reason },
-            (Refusal::Unknown(reason), Some(key)) => {
+            (NotDone::Refused(reason), _) => StoreError::Refused { store, reason },
+            (NotDone::Unknown(reason), Some(key)) => {
                 StoreError::UnknownOutcome { store, key: key.clone(), reason }
             }
-            (Refusal::Unknown(reason) | Refusal::Unavailable(reason), _) => {
+            (NotDone::Unknown(reason) | NotDone::Unavailable(reason), _) => {
                 StoreError::Unavailable { store, reason }
             }
         }

@@ -16,7 +16,7 @@ use etcd_client::{Client, ConnectOptions, Error, GetOptions, Txn, TxnResponse};
 use parking_lot::Mutex;
 use tonic::{Code, ConnectError, Status};
 
-use super::Refusal;
+use super::NotDone;
 
 /// The time limit for one member. A disk that syncs slowly takes a tenth of it; a statement waits for the store for a
 /// second by default, in which a second member must still have its turn.
@@ -94,7 +94,7 @@ impl Members {
     }
 
     /// Asks one member after the other until one answers. Only for what may be done twice.
-    pub(super) async fn ask<T, F, Fut>(&self, call: F) -> Result<T, Refusal>
+    pub(super) async fn ask<T, F, Fut>(&self, call: F) -> Result<T, NotDone>
     where
         F: Fn(Client) -> Fut,
         Fut: Future<Output = Result<T, Error>>,
@@ -110,7 +110,7 @@ impl Members {
     }
 
     /// Sends a transaction that writes to one member, which has proved that it answers.
-    pub(super) async fn tell(&self, txn: Txn) -> Result<TxnResponse, Refusal> {
+    pub(super) async fn tell(&self, txn: Txn) -> Result<TxnResponse, NotDone> {
         let mut failures = Vec::new();
         for _ in 0..self.all.len() {
             let Some(member) = self.proven().await? else { break };
@@ -124,7 +124,7 @@ impl Members {
                     failures.push(failure);
                 }
                 Err(Failure { endpoint, reason, .. }) => {
-                    return Err(Refusal::Unknown(format!("{endpoint}: {reason}")));
+                    return Err(NotDone::Unknown(format!("{endpoint}: {reason}")));
                 }
             }
         }
@@ -132,7 +132,7 @@ impl Members {
     }
 
     /// A member that has just answered.
-    async fn proven(&self) -> Result<Option<&Member>, Refusal> {
+    async fn proven(&self) -> Result<Option<&Member>, NotDone> {
         let is_proven = |member: &&Member| {
             let link = member.link.lock();
             link.client.is_some() && link.answered_at.is_some_and(|at| at.elapsed() < PROOF_AGE_MAX)
@@ -203,7 +203,7 @@ impl Members {
     }
 
     /// The refusal after every member failed.
-    fn refusal(&self, failures: Vec<Failure>) -> Refusal {
+    fn refusal(&self, failures: Vec<Failure>) -> NotDone {
         if failures.iter().any(|failure| failure.kind == Kind::TimedOut) {
             let mut limit = self.timeout.lock();
             *limit = (*limit * 2).min(TIMEOUT_MAX);
@@ -214,7 +214,7 @@ impl Members {
             .map(|Failure { endpoint, reason, .. }| format!("{endpoint}: {reason}"))
             .collect();
         let reason = reasons.join("; ");
-        if is_refused { Refusal::Refused(reason) } else { Refusal::Unavailable(reason) }
+        if is_refused { NotDone::Refused(reason) } else { NotDone::Unavailable(reason) }
     }
 }
 

@@ -10,7 +10,7 @@ use etcd_client::{Client, Compare, CompareOp, Error, PutOptions, Txn, TxnOp};
 use serde_json::Map;
 
 use super::guard::Beside;
-use super::{Inner, Refusal, Result};
+use super::{Inner, NotDone, Result};
 use crate::store::record::encode;
 use crate::store::{FORMAT, Key, ProxyRecord, StoreError};
 
@@ -79,7 +79,7 @@ impl Inner {
             .and_then([TxnOp::put(path, encode(&record), Some(PutOptions::new().with_lease(lease)))]);
         match self.keys.members.tell(txn).await {
             Ok(answer) => Ok(answer.succeeded()),
-            Err(Refusal::Unknown(_)) => Ok(false),
+            Err(NotDone::Unknown(_)) => Ok(false),
             Err(refusal) => Err(self.keys.error(None, refusal)),
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::Inner;
 use super::guard::Beside;
-use super::witness::Verdict;
+use super::witness::Sighting;
 use crate::store::{Result, StoreError};
 
 /// The lease of a name outlives two rounds that fail. How soon an idle proxy gives up its reserve after another noticed
@@ -55,7 +55,7 @@ impl Inner {
         let beside = self.look().await?;
         let name = self.tend_name(&beside, before).await?;
         match self.compare(&mut witness, &beside).await {
-            Ok(Verdict::Moved) => {
+            Ok(Sighting::Moved) => {
                 let marks = self.marks(&witness);
                 self.marks.save(marks).await;
             }

@@ -25,7 +25,7 @@ pub(super) struct Witness {
 
 /// The meaning of the witness in the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum Sighting {
     /// It stands where we left it.
     Same,
     /// It stands elsewhere, rightly, and is known now: a write of ours of unknown outcome, or an operator's.
@@ -70,38 +70,38 @@ impl Witness {
     }
 
     /// `found`: the witness and its revision.
-    pub(super) fn judge(&mut self, found: Option<(u64, &WitnessRecord)>) -> Verdict {
+    pub(super) fn judge(&mut self, found: Option<(u64, &WitnessRecord)>) -> Sighting {
         let Some((revision, record)) = found else {
             return match self.revision {
-                0 => Verdict::Same,
-                _ => Verdict::Lost("the witness record of this proxy is missing".to_owned()),
+                0 => Sighting::Same,
+                _ => Sighting::Lost("the witness record of this proxy is missing".to_owned()),
             };
         };
         if record.raised > self.raised {
             self.adopt(revision, record.raised);
-            return Verdict::Moved;
+            return Sighting::Moved;
         }
         if revision == self.revision {
-            return Verdict::Same;
+            return Sighting::Same;
         }
         if revision < self.revision {
             let was = self.revision;
-            return Verdict::Lost(format!("the witness record's revision fell from {was} to {revision}"));
+            return Sighting::Lost(format!("the witness record's revision fell from {was} to {revision}"));
         }
         if record.run != self.run {
-            return Verdict::Foreign;
+            return Sighting::Foreign;
         }
         if record.count <= self.known {
-            return Verdict::Lost("an older write of this proxy is in place of its last one".to_owned());
+            return Sighting::Lost("an older write of this proxy is in place of its last one".to_owned());
         }
         self.adopt(revision, record.raised);
-        Verdict::Moved
+        Sighting::Moved
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Verdict, Witness};
+    use super::{Sighting, Witness};
     use crate::store::WitnessRecord;
 
     fn record(run: &str, count: u64, raised: u64) -> WitnessRecord {
@@ -137,6 +137,6 @@ mod tests {
         check(Some(&(9, record("a", 0, 2))), "Moved", 9);
         check(Some(&(12, record("b", 0, 2))), "Moved", 12);
         let mut fresh = Witness::new("a".to_owned(), 0, 0);
-        assert_eq!(fresh.judge(None), Verdict::Same);
+        assert_eq!(fresh.judge(None), Sighting::Same);
     }
 }

@@ -9,9 +9,9 @@ use super::{ChangeError, Directory, LIST_AGE_MAX, StoreUsers};
 use crate::store::memory::{Faults, MemoryStore, Moment};
 use crate::store::record::encode;
 use crate::store::{Key, Outcome, Store, StoreError};
-use crate::users::change::{Change, Changed, Refusal, What};
+use crate::users::change::{Change, ChangeRefused, Changed, What};
 use crate::users::rights::{Right, Scope};
-use crate::users::throttle::{Throttle, Verdict};
+use crate::users::throttle::{Throttle, Tried};
 use crate::users::turns::Asker;
 use crate::users::{Home, Role, User};
 
@@ -119,7 +119,7 @@ async fn a_change_that_is_asked_for_again_is_told() {
         assert!(matches!(untold, Err(ChangeError::Untold(_))), "{:?}", untold.err());
         store.set_away(false);
         let again = fleet[again_at].change(&create("app")).await;
-        assert!(matches!(again, Err(ChangeError::Refused(Refusal::Exists(_)))));
+        assert!(matches!(again, Err(ChangeError::Refused(ChangeRefused::Exists(_)))));
         third.look().await;
         assert_eq!(known(&third), ["app: "], "{again_at}");
         let drop_user = change("app", What::Drop { if_exists: true });
@@ -138,7 +138,7 @@ async fn a_change_that_is_asked_for_again_is_told() {
         first.look().await;
         third.look().await;
         let login = third.log_in(&Arc::new(Throttle::default()), None, b"app", text.as_bytes()).await;
-        assert!(matches!(login, Verdict::Right(_)));
+        assert!(matches!(login, Tried::Right(_)));
     }
 }
 
@@ -202,7 +202,7 @@ async fn users_of_the_file_are_the_files() {
     here.set_file(&[own], Duration::MAX);
     assert_eq!(known(&here), ["app: READ *.*"]);
     let refused = here.change(&grant("app", Right::Take, "*.*")).await;
-    assert!(matches!(refused, Err(ChangeError::Refused(Refusal::OfFile(name))) if name == "app"));
+    assert!(matches!(refused, Err(ChangeError::Refused(ChangeRefused::OfFile(name))) if name == "app"));
     here.set_file(&[], Duration::MAX);
     assert_eq!(known(&here), ["app: "]);
 }
@@ -266,8 +266,8 @@ async fn logins() {
         let verdict =
             here.log_in(&Arc::new(Throttle::default()), None, name.as_bytes(), given.as_bytes()).await;
         match verdict {
-            Verdict::Right(login) => login.user.name == name,
-            Verdict::Wrong => false,
+            Tried::Right(login) => login.user.name == name,
+            Tried::Wrong => false,
             other => panic!("{other:?}"),
         }
     };
@@ -291,7 +291,7 @@ async fn logins() {
     // The record in the store has no password and no token.
     let json = String::from_utf8(store.load(&Key::user("app")).await.unwrap().unwrap().value).unwrap();
     assert!(!json.contains("s3cret") && !json.contains(text.as_str()), "{json}");
-    let Verdict::Right(login) =
+    let Tried::Right(login) =
         here.log_in(&Arc::new(Throttle::default()), None, b"app", text.as_bytes()).await
     else {
         panic!("no login")
@@ -303,7 +303,7 @@ async fn logins() {
     assert!(login.as_of(&here.roster()).is_none() && !is_right("app", &text).await);
     // A proxy that has not read the store yet cannot say that a password is wrong.
     let unsure = late.log_in(&Arc::new(Throttle::default()), None, b"app", b"another").await;
-    assert!(matches!(unsure, Verdict::Unsure));
+    assert!(matches!(unsure, Tried::Unsure));
 }
 
 /// A login that is given up leaves its hash to be made, and no other hash is made beside it: each takes 19 MiB.
@@ -346,7 +346,7 @@ async fn a_token_ends_at_its_time() {
     let made = here.change(&change("app", What::Token { expires: Some(expires) })).await;
     let Ok(Changed::Token { text, .. }) = made else { panic!("no token") };
     let throttle = Arc::new(Throttle::default());
-    let Verdict::Right(login) = here.log_in(&throttle, None, b"app", text.as_bytes()).await else {
+    let Tried::Right(login) = here.log_in(&throttle, None, b"app", text.as_bytes()).await else {
         panic!("no login")
     };
     let at = |time| login.as_of(&here.known.lock().roster(time)).is_some();

@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 use super::{Directory, LIST_AGE_MAX};
 use crate::store::record::{decode, encode, fresh_token};
 use crate::store::{FORMAT, Key, Outcome, StoreError};
-use crate::users::change::{Change, Changed, Refusal, What};
+use crate::users::change::{Change, ChangeRefused, Changed, What};
 use crate::users::record::{ChangesRecord, UserRecord};
 use crate::users::secret;
 use crate::users::turns::Asker;
@@ -21,7 +21,7 @@ const ATTEMPTS_MAX: u32 = 64;
 #[derive(Debug, thiserror::Error)]
 pub enum ChangeError {
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] ChangeRefused),
     #[error("{0}")]
     Store(#[from] StoreError),
     #[error(
@@ -41,7 +41,7 @@ impl Directory {
     pub async fn change(&self, change: &Change) -> Result<Changed, ChangeError> {
         change.check(SystemTime::now())?;
         if self.known.lock().of_file.iter().any(|user| user.name == change.user) {
-            return Err(Refusal::OfFile(change.user.clone()).into());
+            return Err(ChangeRefused::OfFile(change.user.clone()).into());
         }
         let hash = match change.password() {
             Some(password) => Some(self.hash(password.as_bytes().to_vec().into()).await?),

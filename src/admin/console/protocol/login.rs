@@ -23,7 +23,7 @@ use crate::mysql::capabilities::Capabilities;
 use crate::mysql::error::{Refusal, err_payload};
 use crate::mysql::handshake::{ClientResponse, client_capabilities, is_ssl_request};
 use crate::mysql::reader::Malformed;
-use crate::users::throttle::{Throttle, Verdict};
+use crate::users::throttle::{Throttle, Tried};
 use crate::users::{Directory, Login, without_tokens};
 
 /// The console's capabilities. No compression, no several statements in one, no session tracking, no query attributes.
@@ -209,7 +209,7 @@ impl Authenticator {
         let is_empty = answer.is_empty() || answer[..] == [0];
         let scrambled = self.of_scramble(name, plugin, nonce, &answer);
         let verdict = match self.throttle.wait(from, name, Instant::now()) {
-            Some(wait) => Verdict::Wait(wait),
+            Some(wait) => Tried::Wait(wait),
             None if scrambled.is_none() && may_send && plugin == Plugin::CachingSha2 && !is_empty => {
                 wire.write(FULL_AUTH).await?;
                 let sent = wire.read().await?;
@@ -218,7 +218,7 @@ impl Authenticator {
             }
             None => {
                 let verdict = self.throttle.attempt(from, name, Instant::now(), || scrambled);
-                if matches!(verdict, Verdict::Right(_)) && plugin == Plugin::CachingSha2 {
+                if matches!(verdict, Tried::Right(_)) && plugin == Plugin::CachingSha2 {
                     wire.write(FAST_AUTH_DONE).await?;
                 }
                 verdict
@@ -230,11 +230,11 @@ impl Authenticator {
             err_payload(1045, *b"28000", &text)
         };
         match verdict {
-            Verdict::Right(login) => {
+            Tried::Right(login) => {
                 wire.write(&[0, 0, 0, 2, 0, 0, 0]).await?;
                 Ok(login)
             }
-            Verdict::Wrong => {
+            Tried::Wrong => {
                 let using = if is_empty { "NO" } else { "YES" };
                 // The remedy is the same for all names.
                 let remedy =
@@ -242,12 +242,12 @@ impl Authenticator {
                 let payload = refused(&format!(" (using password: {using}){remedy}"));
                 Err(LoginError::Wrong { user, payload })
             }
-            Verdict::Wait(wait) => {
+            Tried::Wait(wait) => {
                 let wait = wait.as_secs_f64();
                 let payload = refused(&format!(": after a wrong password, try again in {wait:.1} s"));
                 Err(LoginError::Waits { user, payload })
             }
-            Verdict::Unsure => {
+            Tried::Unsure => {
                 let payload = refused(
                     ": the users of the store are not known at present, since the store does not answer; users of admin.users can log in",
                 );

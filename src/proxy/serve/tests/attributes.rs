@@ -72,7 +72,7 @@ async fn a_text_that_cannot_be_read_is_prepared_without_them() {
 #[tokio::test]
 async fn executions_have_them_behind_their_parameters() {
     const ID: &[u8] = b"\x00\x00\x00\x00\x00\x00\x00";
-    let hidden = |n: u8| [&b"\x01\x00\x01\x08\x00\x00"[..], &[n], ID].concat();
+    let ours = |n: u8| [&b"\x01\x00\x01\x08\x00\x00"[..], &[n], ID].concat();
     let with_one = [b"\x02\x00\x01\x08\x00\x00\xfe\x00\x01a\x03", ID, b"\x02hi"].concat();
     let script = [
         Client(prepare(INSERT)),
@@ -82,7 +82,7 @@ async fn executions_have_them_behind_their_parameters() {
         Server(prepared(MODERN, 7, 0, 1)),
         ToClient(prepared(MODERN, 7, 0, 0)),
         Client(all(&[execute(0, b""), execute(8, b"\x00"), execute(8, b"\x01\x00\x01\xfe\x00\x01a\x02hi")])),
-        ToServer(all(&[execute(0, &hidden(1)), execute(8, &hidden(2)), execute(8, &with_one)])),
+        ToServer(all(&[execute(0, &ours(1)), execute(8, &ours(2)), execute(8, &with_one)])),
         Server(all(&[ok(1, 1, 1, 2), ok(1, 1, 2, 2), ok(1, 1, 3, 2)])),
         ToClient(all(&[ok(1, 1, 1, 2), ok(1, 1, 2, 2), ok(1, 1, 3, 2)])),
     ];

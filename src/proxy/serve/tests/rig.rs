@@ -165,7 +165,7 @@ pub(super) async fn play(capabilities: Capabilities, script: &[Say], takes: usiz
     let Rig { mut session, client, server } = Rig::new(capabilities).await;
     (client.ends().takes, server.ends().takes) = (takes, takes);
     let show = |bytes: &[u8]| bytes[..bytes.len().min(500)].escape_ascii().to_string();
-    let mut serving = Box::pin(session.until_change_user());
+    let mut serving = Box::pin(session.serve_commands());
     for (step, say) in script.iter().enumerate() {
         match say {
             Client(bytes) | Server(bytes) => {
@@ -255,7 +255,7 @@ where
     let Rig { mut session, client, server } = rig;
     let change = change(session.shared.tables.clone());
     client.ends().input.extend_from_slice(command);
-    let mut serving = Box::pin(session.until_change_user());
+    let mut serving = Box::pin(session.serve_commands());
     let settled = settle(&mut serving, [&client, &server]);
     let ((), changed) = tokio::join!(biased; settled, change);
     changed.unwrap();
@@ -282,7 +282,7 @@ async fn under_retired_rules(rig: Rig, command: &[u8]) -> Vec<u8> {
     assert!(taken.is_ok() && tables.take_at_once(&target, NonZeroU64::MIN).is_some(), "ids are at hand");
     tables.retire();
     client.ends().input.extend_from_slice(command);
-    let mut serving = Box::pin(session.until_change_user());
+    let mut serving = Box::pin(session.serve_commands());
     settle(&mut serving, [&client, &server]).await;
     std::mem::take(&mut server.ends().output)
 }
@@ -297,7 +297,7 @@ pub(super) async fn changing_before_the_answer(packet: &[u8], answer: &[u8], col
     let taken = tables.now().take(&target, NonZeroU64::MIN, Duration::from_secs(5)).await;
     assert!(taken.is_ok(), "ids are at hand");
     client.ends().input.extend_from_slice(packet);
-    let mut serving = Box::pin(session.until_change_user());
+    let mut serving = Box::pin(session.serve_commands());
     settle(&mut serving, [&client, &server]).await;
     let question = std::mem::take(&mut server.ends().output);
     assert!(
@@ -347,7 +347,7 @@ pub(super) async fn asked_after(
 ) -> (Vec<u8>, Vec<u8>, Option<Vec<u8>>) {
     let Rig { mut session, client, server } = Rig::ready(Capabilities::DEPRECATE_EOF).await;
     client.ends().input.extend_from_slice(command);
-    settle(&mut Box::pin(session.until_change_user()), [&client, &server]).await;
+    settle(&mut Box::pin(session.serve_commands()), [&client, &server]).await;
     let mut asking = Box::pin(session.ask(Question::Query(question.as_bytes())));
     let polled = poll_fn(|cx| Poll::Ready(asking.as_mut().poll(cx).is_ready())).await;
     assert!(!polled, "nothing is answered yet");
