@@ -17,8 +17,8 @@ use rowstamp::ids::layout::presets::Preset;
 use rowstamp::ids::nodes::Node;
 use rowstamp::ids::sequence::{Batch, SequenceSpec};
 use rowstamp::ids::timestamp::Timestamp;
+use rowstamp::ids::timestamp::TimestampSpec;
 use rowstamp::ids::timestamp::clock::SystemClock;
-use rowstamp::ids::timestamp::spec::TimestampSpec;
 use rowstamp::store::memory::MemoryStore;
 use tokio::runtime::Runtime;
 

@@ -1,8 +1,6 @@
 //! One running proxy, as the console and the HTTP server see it and act on it.
 
 mod door_row;
-mod rule_row;
-mod statements;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -11,10 +9,9 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-pub use self::door_row::DoorRow;
-pub use self::rule_row::RuleRow;
-pub use self::statements::{LastRow, RefusedRow};
 use crate::users::{Change, Changed, Directory};
+
+pub use self::door_row::DoorRow;
 
 /// Rows are as they are now; nothing in them is a secret, a literal of a statement or a bound value.
 #[async_trait]
@@ -466,4 +463,49 @@ pub struct Raised {
     pub from: u64,
     /// The bound now.
     pub to: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RuleRow {
+    pub schema: String,
+    /// A name or a pattern, as the schema.
+    pub table: String,
+    pub column: String,
+    /// `schema.name`, or a template.
+    pub generator: String,
+    /// The keys as rules files write them.
+    pub explicit: String,
+    pub insert_id: String,
+    pub mode: String,
+    pub unavailable: String,
+    /// The number of tables that the rule fills, as far as they have been seen.
+    pub tables: usize,
+    /// The databases that it is for; of a pattern those of its tables that have been seen.
+    pub databases: Vec<String>,
+    /// `file:line`
+    pub origin: String,
+}
+
+/// A session's last statement that was given ids.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LastRow {
+    /// The digest, as in [`RefusedRow::digest`]. `None`: its text is not known.
+    pub digest: Option<String>,
+    /// Without its values.
+    pub statement: String,
+}
+
+/// Statements that differ in their values alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RefusedRow {
+    /// The digest's hash, as `log.audit` and `explain` have it.
+    pub digest: String,
+    /// Without its values; empty where its text is not known any more.
+    pub statement: String,
+    /// The error text that the last client got.
+    pub why: String,
+    pub count: u64,
+    /// Whose the last one was.
+    pub user: String,
+    pub last: SystemTime,
 }

@@ -1,7 +1,6 @@
 //! The running proxy as operators see it: what the console and the HTTP server show and do, made of
 //! its parts.
 
-mod backends;
 mod generators;
 mod health;
 mod metrics;
@@ -16,8 +15,6 @@ use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use tokio::sync::{Notify, watch};
 
-use self::health::Health;
-use self::rates::Rates;
 use crate::admin::{
     About, BackendRow, Check, ConfigRow, Desk, DeskError, DoorRow, EventRow, FindingRow, GeneratorRow,
     GeneratorState, LastRow, Metric, ProxyRow, Raised, RefusedRow, Reload, RuleRow, SessionRow, SessionState,
@@ -27,6 +24,8 @@ use crate::audit::UserChange;
 use crate::config::{Config, StoreKind};
 use crate::daemon::doors::SeenDoors;
 use crate::daemon::log::recent;
+use crate::daemon::operator::health::Health;
+use crate::daemon::operator::rates::Rates;
 use crate::daemon::reload::Reloader;
 use crate::daemon::settings;
 use crate::explain::tables::LiveTables;
@@ -38,8 +37,8 @@ use crate::opened::locks;
 use crate::proxy::shared::Shared;
 use crate::rules::model::{GeneratorName, Rule};
 use crate::rules::word;
-use crate::schema::Schema;
 use crate::schema::facts::Facts;
+use crate::schema::{Role, Schema};
 use crate::sessions::last::LastDigest;
 use crate::sessions::refused::RefusedStatement;
 use crate::sessions::{Count, Seen, Sessions};
@@ -184,7 +183,7 @@ impl Desk for ProxyDesk {
     }
 
     fn backends(&self) -> Vec<BackendRow> {
-        backends::rows(&self.parts)
+        backend_rows(&self.parts)
     }
 
     fn sessions(&self) -> Vec<SessionRow> {
@@ -418,4 +417,25 @@ fn session_row(seen: Seen) -> SessionRow {
 fn joined(troubles: impl Iterator<Item = String>) -> Option<String> {
     let all: Vec<_> = troubles.collect();
     (!all.is_empty()).then(|| all.join("; "))
+}
+
+/// The servers of `backend.address`, in its order.
+fn backend_rows(parts: &Parts) -> Vec<BackendRow> {
+    let shared = parts.shared.load();
+    let primary = &shared.login.primary;
+    let row = |(nth, address): (usize, &crate::address::Address)| {
+        let seen = primary.seen(nth);
+        let answered = seen.role.filter(|role| *role != Role::Away);
+        BackendRow {
+            address: address.to_string(),
+            is_primary: nth == primary.get(),
+            is_up: seen.is_up(),
+            is_read_only: answered.map(|role| role == Role::ReadOnly),
+            is_replica: answered.filter(|role| *role != Role::ReadOnly).map(|role| role == Role::Replica),
+            connect_errors: seen.failed.iter().map(|(failure, count)| (failure.word(), *count)).collect(),
+            connect_time: metrics::timing(&seen.connected.read()),
+            last_error: seen.last_error,
+        }
+    };
+    parts.config.proxy.backend.addresses.iter().enumerate().map(row).collect()
 }

@@ -2,7 +2,7 @@
 
 use crate::explain::tables::{NO_DATABASE, Tables};
 use crate::rewrite::draws::{Value, refusal, write};
-use crate::rewrite::plan::refusal::PlanRefusal;
+use crate::rewrite::plan::PlanRefusal;
 use crate::rules::model::GeneratorName;
 use crate::sql::dialect::Dialect;
 use crate::sql::draws::{Call, Form, Place, find, may_be_in};

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
-use crate::rewrite::plan::refusal::PREFIX;
+use crate::rewrite::plan::PREFIX;
 use crate::sql::digest::Digest;
 
 /// Digests that are told apart; all others are one.

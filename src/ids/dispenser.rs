@@ -31,9 +31,6 @@
 //! The zone's end is a bound that the store has committed; nothing here reaches beyond it. If a panic ever poisons the
 //! mutex, all zones are given up: ids are lost, none is repeated.
 
-mod reserved;
-mod zone;
-
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -41,8 +38,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::{Notify, oneshot};
 
-use super::range::RUN_MAX;
-pub(super) use zone::Zone;
+use crate::ids::range::RUN_MAX;
 
 /// The place of `next` while the gate is shut: above all slots and ends, so that no draw ends before a mark. To wrap
 /// `next` would take 65,535 draws in flight at once, of [`RUN_MAX`] each.
@@ -131,6 +127,26 @@ pub(super) enum Refilling {
     Batch {
         waiting: u64,
     },
+}
+
+/// Reserved slots, `start` the first that was not handed out (of the current zone, while the gate is open: the first
+/// that was not handed out when it opened).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::ids) struct Zone {
+    pub(in crate::ids) start: u64,
+    pub(in crate::ids) end: u64,
+}
+
+impl Zone {
+    const EMPTY: Zone = Zone { start: 0, end: 0 };
+
+    fn left(self) -> u64 {
+        self.end - self.start
+    }
+
+    fn cut_to(&mut self, start: u64) {
+        self.start = self.start.max(start).min(self.end);
+    }
 }
 
 impl Dispenser {
@@ -443,6 +459,41 @@ impl Dispenser {
         }
         end_epoch(state);
         self.refiller.notify_one();
+    }
+
+    /// The first slot that may still be handed out, wherever what is reserved lies.
+    pub(in crate::ids) fn floor(&self) -> u64 {
+        self.lock().floor
+    }
+
+    /// The slot that is handed out next, of what is reserved here.
+    pub(in crate::ids) fn next(&self) -> u64 {
+        self.next_in(&self.lock())
+    }
+
+    fn next_in(&self, state: &State) -> u64 {
+        let stands = match state.gate {
+            Gate::Open => self.next.0.load(Ordering::Relaxed).min(state.zone.end),
+            Gate::Shut | Gate::Closed => state.zone.start,
+        };
+        stands.max(state.floor)
+    }
+
+    /// True if a slot is reserved here and not handed out.
+    pub(in crate::ids) fn has_left(&self, slot: u64) -> bool {
+        let state = self.lock();
+        let next = self.next_in(&state);
+        let lies_in = |start, end| (start..end).contains(&slot);
+        lies_in(next, state.zone.end)
+            || state.pending.is_some_and(|pending| lies_in(pending.start.max(state.floor), pending.end))
+    }
+
+    /// The ends of what is reserved here and not handed out, the last one first.
+    pub(in crate::ids) fn ends(&self) -> impl Iterator<Item = u64> {
+        let state = self.lock();
+        let pending = state.pending.map(|pending| pending.end);
+        let zone = (self.left_in(&state) > state.pending.map_or(0, Zone::left)).then_some(state.zone.end);
+        pending.into_iter().chain(zone)
     }
 }
 

@@ -6,15 +6,14 @@
 //! write arrives later: nobody looks for that token again.
 
 pub mod moves;
-pub mod node_slots;
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use serde_json::Map;
 
-use super::layout::Layout;
 use crate::ids::fence::moves::Moves;
+use crate::ids::layout::Layout;
 use crate::store::record::{decode, encode, fresh_token};
 use crate::store::{
     CREATED_AT_ONCE_MAX, FORMAT, GeneratorRecord, Json, Key, Outcome, Revision, Store, StoreError, Versioned,
@@ -354,7 +353,7 @@ pub async fn issued_below(store: &dyn Store, name: &str) -> Result<u64, StoreErr
         || StoreError::Corrupt { place: key.to_string(), reason: "its layout cannot be read".to_owned() };
     let layout: Layout = record.layout.as_deref().unwrap_or_default().parse().map_err(|_| damaged())?;
     let mut below = 0;
-    for (node, slot) in node_slots::slots(store, name).await? {
+    for (node, slot) in slots(store, name).await? {
         let numbering = layout.numbering(node).map_err(|_| damaged())?;
         if let Some(last) = slot.value.bound.checked_sub(1) {
             below = below.max(numbering.last_id_of(last) + 1);
@@ -420,3 +419,18 @@ fn read(subject: &Subject, found: &Versioned<Json>) -> Result<Seen, StoreError> 
 
 #[cfg(test)]
 mod tests;
+
+/// The record of each node of a generator, with what the node has reserved.
+pub(in crate::ids) async fn slots(
+    store: &dyn Store,
+    name: &str,
+) -> Result<BTreeMap<u64, Versioned<GeneratorRecord>>, StoreError> {
+    let prefix = Key::slots(name);
+    let mut slots = BTreeMap::new();
+    for (key, found) in store.list(&prefix).await? {
+        let node = key.as_str().strip_prefix(&prefix).and_then(|node| node.parse().ok());
+        let Some(node) = node else { continue };
+        slots.insert(node, Versioned { revision: found.revision, value: decode(&key, &found.value)? });
+    }
+    Ok(slots)
+}

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde_json::Map;
 
 use super::fence::{Fence, KIND_TIMESTAMP, Subject};
-use crate::ids::fence::node_slots::slots;
+use crate::ids::fence::slots;
 use crate::ids::layout::Layout;
 use crate::store::record::{change, decode, encode, fresh_token};
 use crate::store::{FORMAT, GeneratorRecord, Key, Outcome, ProxyRecord, Store, StoreError, Versioned};

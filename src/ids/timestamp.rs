@@ -14,11 +14,8 @@ pub mod check;
 pub mod clock;
 mod counter;
 mod renew;
-pub mod spec;
-mod stats;
 mod ticker;
 
-pub use stats::Stats;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,17 +26,17 @@ use counter::Counter;
 use parking_lot::Mutex;
 use rand::Rng;
 use renew::Reserve;
-use spec::TimestampSpec;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::fence::{Fence, Subject};
-use super::layout::{Moment, Numbering};
-use super::range::RUN_MAX;
-use super::range::block::IdBlock;
-use super::{nodes, refill};
 use crate::ids::errors::{Held, OpenError, STORE_TIMEOUT, TakeError};
 use crate::ids::fence::moves::Moves;
+use crate::ids::fence::{Fence, Subject};
+use crate::ids::layout::{Layout, Moment, Numbering};
+use crate::ids::nodes::{self, Node};
+use crate::ids::range::RUN_MAX;
+use crate::ids::range::block::IdBlock;
+use crate::ids::refill;
 use crate::store::{Store, StoreError};
 
 pub struct Timestamp {
@@ -489,3 +486,40 @@ impl Drop for Waiting<'_> {
 
 #[cfg(test)]
 mod tests;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stats {
+    /// The time of the next id, at the earliest.
+    pub position: Moment,
+    /// The time by which `position` is ahead of the clock: ids were borrowed from later ticks, or the clock went back.
+    pub ahead: Duration,
+    /// Up to there the store knows that ids may be issued.
+    pub reserved: Moment,
+    /// The wall clock leapt by so much and is not followed.
+    pub leap: Option<Duration>,
+    /// When the layout's time begins.
+    pub epoch: Moment,
+    /// When the layout runs out.
+    pub end: Moment,
+    /// Requests whose ids are several runs.
+    pub in_several_runs: u64,
+    /// Which node it is.
+    pub node: u64,
+    /// The store's last error, until it answers again.
+    pub trouble: Option<String>,
+    /// Why it issues nothing yet: the clock.
+    pub held: Option<Held>,
+}
+
+/// A timestamp generator as its rule describes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TimestampSpec {
+    pub layout: Layout,
+    pub node: Node,
+    /// The time that is reserved ahead, and so how long the store may be away.
+    pub advance: Duration,
+    /// The limit for how far ids that a tick has no room for may run ahead; `None`: as far as it takes.
+    pub max_ahead: Option<Duration>,
+    /// A leap of the clock against the monotonic clock that is not followed.
+    pub max_forward: Duration,
+}

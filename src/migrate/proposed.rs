@@ -10,7 +10,7 @@ use super::survey::Wanted;
 use crate::ids::layout::presets::Preset;
 use crate::ids::nodes::Node;
 use crate::ids::sequence::SequenceSpec;
-use crate::ids::timestamp::spec::TimestampSpec;
+use crate::ids::timestamp::TimestampSpec;
 use crate::rules::RuleSet;
 use crate::rules::model::{
     Collide, Explicit, GeneratorKind, GeneratorName, GeneratorSpec, InsertId, Mode, Origin, Rule, Unavailable,

@@ -1,7 +1,7 @@
 //! Drawn ids in place of the calls that draw them, in the client's own bytes.
 
+use crate::rewrite::plan::PlanRefusal;
 use crate::rewrite::plan::edit::put_digits;
-use crate::rewrite::plan::refusal::PlanRefusal;
 use crate::sql::charset::char_bytes;
 use crate::sql::dialect::ClientCharset;
 use crate::sql::draws::{Call, Draws, Form, Place, TAKEN_MAX};

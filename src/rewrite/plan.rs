@@ -4,23 +4,25 @@ pub mod edit;
 pub mod effects;
 pub mod prepared_names;
 pub mod prepared_text;
-pub mod refusal;
 pub mod stage;
 pub mod target;
 
+use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::mysql::error;
 use crate::rewrite::plan::edit::{Edit, Style};
 use crate::rewrite::plan::effects::Effects;
 use crate::rewrite::plan::prepared_text::IdParam;
-use crate::rewrite::plan::refusal::PlanRefusal;
 use crate::rewrite::plan::stage::Stage;
 use crate::rewrite::plan::target::Target;
 use crate::rules::model::InsertId;
 use crate::sql::dialect::{Dialect, SqlMode};
 use crate::sql::statement::moves::IdNames;
 use crate::table_name::TableName;
+
+pub use crate::mysql::error::PREFIX;
 
 /// The meaning of a name to the rules.
 #[derive(Debug, Clone)]
@@ -300,5 +302,28 @@ impl Plan {
     /// order.
     pub fn demands(&self) -> impl Iterator<Item = (&InsertPlan, u32)> {
         self.inserts.iter().filter(|insert| insert.ids > 0).map(|insert| (insert, insert.ids))
+    }
+}
+
+/// Error 1235 (42000). Displays as "rowstamp: why; what to write instead".
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlanRefusal(String);
+
+impl PlanRefusal {
+    /// "why; what to write instead". Never holds literals of the statement.
+    pub fn new(why: impl Into<String>) -> Self {
+        PlanRefusal(why.into())
+    }
+}
+
+impl fmt::Display for PlanRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{PREFIX}{}", self.0)
+    }
+}
+
+impl From<PlanRefusal> for error::Refusal {
+    fn from(refusal: PlanRefusal) -> Self {
+        error::Refusal::Statement(refusal.0)
     }
 }

@@ -1,8 +1,8 @@
 //! The text of a prepared statement, with one place for ids that are decided at each execution.
 
+use crate::rewrite::plan::PlanRefusal;
 use crate::rewrite::plan::edit::{Edit, Id, IdForm, Piece, put_digits};
 use crate::rewrite::plan::prepared_text::{OurParam, PARAMS_MAX, PreparedText};
-use crate::rewrite::plan::refusal::PlanRefusal;
 use crate::rewrite::plan::{InsertPlan, Plan};
 use crate::rewrite::splice::{put_edits, put_fixed};
 

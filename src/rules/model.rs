@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::range::block::Spacing;
 use crate::ids::sequence::SequenceSpec;
-use crate::ids::timestamp::spec::TimestampSpec;
+use crate::ids::timestamp::TimestampSpec;
 use crate::rules::pattern::is_pattern;
 use crate::sql::name::same_column;
 

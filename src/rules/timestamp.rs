@@ -7,7 +7,7 @@ use super::keys::{EpochKey, FieldKey, FieldKind, Generator, LayoutKey, LayoutTab
 use crate::ids::layout::presets::Preset;
 use crate::ids::layout::{Field, Layout, LayoutError, Moment, Part};
 use crate::ids::nodes::Node;
-use crate::ids::timestamp::spec::TimestampSpec;
+use crate::ids::timestamp::TimestampSpec;
 use crate::toml_file::{Findings, Source, join};
 
 const ADVANCE_MIN: Duration = Duration::from_secs(1);

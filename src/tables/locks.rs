@@ -10,17 +10,10 @@
 //! is renewed. A process may be stopped between any two steps: what it did not send in time (150 ms
 //! after the lease) is not sent any more, and its session ends.
 
-mod ahead;
-mod held;
 mod line;
 mod lines;
 mod look;
-mod send_by;
 mod server;
-
-pub use held::{HeldByOther, held_by_others};
-use send_by::SENDING;
-pub use send_by::SendBy;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,11 +25,12 @@ use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::{Mutex, Notify, watch};
 use tokio::time::Instant;
 
-use self::lines::Lines;
-use self::look::look_on;
-use self::server::Holder;
 use crate::schema::{Schema, SchemaError};
 use crate::store::{Store, StoreError, record};
+use crate::tables::locks::line::{ANSWER_TIMEOUT, Line};
+use crate::tables::locks::lines::Lines;
+use crate::tables::locks::look::look_on;
+use crate::tables::locks::server::{Holder, TABLES_PER_QUERY};
 
 /// The time for which ids may be used after the locks were seen held.
 const LEASE: Duration = Duration::from_millis(300);
@@ -282,6 +276,34 @@ impl TableLocks {
         self.inner.held.lock().await.lapsed = false;
         self.inner.wanted.notify_one();
     }
+
+    /// [`TableLocks::take`] of many tables, a hundred by one statement. `took` is told how many, now and then.
+    pub async fn take_all(&self, tables: &[String], took: impl Fn(usize)) -> Result<(), LockError> {
+        for tables in tables.chunks(TABLES_PER_QUERY) {
+            // If the server has no locks for us, taking the first table's lock alone tells what that means.
+            let free = if self.is_unguarded() { Ok(()) } else { self.inner.take_ahead(tables).await };
+            free.or_else(|error| if error.has_no_locks() { Ok(()) } else { Err(error) })?;
+            for table in tables {
+                self.take(table).await?;
+            }
+            took(tables.len());
+        }
+        Ok(())
+    }
+
+    /// Takes those of these locks that are free, and waits for none. A proxy that takes a table's lock waits for the
+    /// grace time before it issues ids: if it took the lock long before the table is made, the table's first INSERT
+    /// does not wait. A lock that another store's
+    /// proxy holds is tried again when its table is there; the error then names the holder.
+    pub async fn take_ahead(&self, tables: &[String]) {
+        // Between two statements the other tables' locks are looked at.
+        for tables in tables.chunks(TABLES_PER_QUERY) {
+            if let Err(error) = self.inner.take_ahead(tables).await {
+                tracing::debug!(%error, "Rowstamp could not take the locks of tables that do not exist yet");
+                return;
+            }
+        }
+    }
 }
 
 impl Inner {
@@ -364,10 +386,79 @@ impl Inner {
             Sharing::Store(store) => record::identity(&**store).await,
         }
     }
+
+    async fn take_ahead(&self, tables: &[String]) -> Result<(), LockError> {
+        let mut held = self.held.lock().await;
+        let is_new = |table: &&str| !held.tables.contains_key(*table);
+        let new: Vec<&str> = tables.iter().map(String::as_str).filter(is_new).collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        let holders = self.ask(&mut held, &new).await?;
+        for (table, holder) in new.into_iter().zip(holders).filter(|(_, holder)| holder.is_ours()) {
+            if !holder.is_settled() {
+                held.from = Some(Instant::now() + GRACE);
+            }
+            held.tables.insert(table.to_owned(), holder);
+        }
+        Ok(())
+    }
 }
 
 /// CLOCK_BOOTTIME, which goes on while the machine sleeps.
 pub(crate) fn boottime() -> Duration {
     let now = clock_gettime(ClockId::Boottime);
     Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or_default())
+}
+
+/// A table's lock that is held by a connection of none of the store's proxies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeldByOther {
+    pub table: String,
+    /// On the backend.
+    pub connection: u64,
+    /// Its user and host, where the account may see them.
+    pub user: Option<String>,
+}
+
+/// `tables`: the names that locks are named after. `store`: the store's name, if it has one yet.
+pub async fn held_by_others(
+    schema: &Schema,
+    tables: &[String],
+    store: Option<&str>,
+) -> Result<Vec<HeldByOther>, LockError> {
+    let mut line = Line::new(schema.own_connection(ANSWER_TIMEOUT).await?);
+    let names: Vec<&str> = tables.iter().map(String::as_str).collect();
+    let holders = server::look(&mut line, &names, store.unwrap_or_default()).await?;
+    let mut held = Vec::new();
+    for (table, holder) in tables.iter().zip(holders) {
+        let Holder::Foreign { connection } = holder else { continue };
+        let user = server::user_of(&mut line, connection).await;
+        held.push(HeldByOther { table: table.clone(), connection, user });
+    }
+    Ok(held)
+}
+
+/// The time after the lease in which a statement may be sent whose ids were taken within the lease.
+/// The rest of the grace time is the network's and the server's.
+const SENDING: Duration = Duration::from_millis(150);
+
+/// When a statement with ids may be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SendBy {
+    /// Before this moment of CLOCK_BOOTTIME.
+    Boottime(Duration),
+    /// Nobody else can issue its ids.
+    AnyTime,
+}
+
+impl SendBy {
+    pub(crate) fn is_over(self) -> bool {
+        matches!(self, SendBy::Boottime(limit) if boottime() >= limit)
+    }
+
+    /// True if the lease that it came from is over.
+    pub(crate) fn is_near(self) -> bool {
+        matches!(self, SendBy::Boottime(limit) if boottime() + SENDING >= limit)
+    }
 }

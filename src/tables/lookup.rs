@@ -1,13 +1,12 @@
 //! The meaning of a name in a statement: a ruled table's columns as they were read last, a view of
 //! one, or nothing of ours.
 
-mod covered;
 mod door;
 mod drawn;
 mod gone;
 mod through;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -19,15 +18,13 @@ use crate::rules::model::{Mode, Rule, TableShape};
 use crate::schema::{LiveTable, SchemaError, TableKind};
 use crate::sql::name::same_column;
 use crate::table_name::FoldedName;
-use crate::tables::{TableError, Tables};
+use crate::tables::{InForce, TableError, Tables};
 
 pub(super) use drawn::Drawn;
 pub(crate) use drawn::DrawnFrom;
 
 /// A table's columns are too old after this, if [`Tables::refresh`] has not read them again.
 pub const SHAPE_AGE_MAX: Duration = Duration::from_secs(5);
-
-pub use covered::Covered;
 
 /// The number of times that DDL of any session was seen. What was read before the last time may be out of date.
 #[derive(Debug, Default)]
@@ -367,5 +364,31 @@ impl Tables {
         let filled = self.backend.taken.filled(&rule.schema, table);
         let target = Target { rule, table: table.to_owned(), spacing, shape, view: None, filled };
         Lookup::Ruled(Arc::new(target))
+    }
+}
+
+/// The tables of one rule that have been seen and get ids by it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Covered {
+    pub tables: usize,
+    pub databases: BTreeSet<String>,
+}
+
+impl InForce {
+    /// By the rule, as [`Rule::written`](crate::rules::model::Rule::written) has it.
+    pub fn covered_by_rules(&self) -> HashMap<String, Covered> {
+        let now = self.now();
+        let mut all: HashMap<String, Covered> = HashMap::new();
+        for entry in now.known.load().values() {
+            let Lookup::Ruled(target) = &entry.lookup else { continue };
+            if target.view.is_none() {
+                let of_rule = all.entry(target.rule.written()).or_default();
+                of_rule.tables += 1;
+                if !of_rule.databases.contains(&target.rule.schema) {
+                    of_rule.databases.insert(target.rule.schema.clone());
+                }
+            }
+        }
+        all
     }
 }

@@ -5,7 +5,7 @@
 //! below the bound that the new generator begins above, and it reserves no more before it has looked at the bindings again.
 //! Leaf's table has no room for the count; there a table moves while all other proxies are stopped, as docs/store-commands.md says.
 
-use crate::ids::fence::node_slots;
+use crate::ids::fence::slots;
 use crate::store::record::{change, fresh_token};
 use crate::store::{GeneratorRecord, Key, Store, StoreError};
 
@@ -24,9 +24,7 @@ impl Moves {
     /// Counts up in the records of the generator and of its nodes: from here on nobody reserves who had them open before.
     pub(in crate::ids) async fn count(store: &dyn Store, generator: &str) -> Result<Moves, StoreError> {
         let mut keys = vec![Key::generator(generator)];
-        keys.extend(
-            node_slots::slots(store, generator).await?.keys().map(|node| Key::slot(generator, *node)),
-        );
+        keys.extend(slots(store, generator).await?.keys().map(|node| Key::slot(generator, *node)));
         let mut moves = Moves::default();
         for key in keys {
             moves.0.extend(count_one(store, key).await?);

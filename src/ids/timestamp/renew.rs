@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::Timestamp;
-use super::spec::TimestampSpec;
 use crate::ids::errors::STORE_TIMEOUT;
 use crate::ids::fence::Raise;
 use crate::ids::refill::{Refill, Refilled};
+use crate::ids::timestamp::{Timestamp, TimestampSpec};
 use crate::store::StoreError;
 
 /// So much is reserved ahead of takers that outrun the clock, at the least.

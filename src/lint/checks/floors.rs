@@ -1,8 +1,8 @@
 //! Compares the ids that the generator has reserved with the ids that are in the tables already.
 
 use crate::ids::sequence::{Seed, SequenceSpec};
+use crate::ids::timestamp::TimestampSpec;
 use crate::ids::timestamp::check::APART_MAX;
-use crate::ids::timestamp::spec::TimestampSpec;
 use crate::lint::finding::{Code, Finding};
 use crate::lint::survey::{Live, Survey};
 use crate::rules::model::{Explicit, GeneratorKind};

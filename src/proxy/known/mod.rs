@@ -10,8 +10,6 @@ pub(super) mod inserts;
 pub(super) mod moves;
 pub(super) mod need;
 pub(super) mod note;
-pub(super) mod owed_insert_id;
-pub(super) mod prepared_unseen;
 pub(super) mod rights;
 pub(super) mod session_state;
 pub(super) mod sql_prepared;

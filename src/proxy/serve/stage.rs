@@ -1,10 +1,9 @@
 //! An INSERT ... SELECT or a LOAD, by way of a stage (`rewrite/plan/stage`): made, filled by the
 //! client's query or file, and stored with ids. The client's commands after it wait until it is
 //! sent. `prepared` has what the client has prepared, `made` makes the stage, `told` has the server's words
-//! and ours; `forwarded` lets a statement go on as it came.
+//! and ours.
 
 mod around;
-mod forwarded;
 mod made;
 mod named;
 mod prepared;
@@ -13,12 +12,11 @@ mod warnings;
 
 use std::sync::Arc;
 
-use self::prepared::Part;
-use self::told::{not_answered, too_many, with_table_name};
 use crate::ids::range::block::IdBlock;
 use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
 use crate::mysql::ok::{self, Form, Loaded, OkPacket, status};
+use crate::proxy::decide::refusals::trace_forwarded;
 use crate::proxy::decide::set_id::{expect, take_ids};
 use crate::proxy::decide::staged::lost;
 use crate::proxy::decide::verdict::{Task, refused};
@@ -32,6 +30,8 @@ use crate::proxy::relay::own::Question;
 use crate::proxy::relay::{Arrived, Violation};
 use crate::proxy::serve::progress::Progress;
 use crate::proxy::serve::session::{Going, Over, Session, Stop};
+use crate::proxy::serve::stage::prepared::Part;
+use crate::proxy::serve::stage::told::{not_answered, too_many, with_table_name};
 use crate::rewrite::plan::effects::Effects;
 use crate::rewrite::plan::stage::{Brought, Kind, Numbering, Stage, Takes};
 use crate::rewrite::plan::target::Target;
@@ -379,5 +379,23 @@ impl Session {
         let counted = self.ask_as_then(job, Question::Query(&sql)).await?.ok().and_then(|answer| answer.row);
         let counted = counted.as_deref().and_then(text_of).and_then(|count| count.parse::<u64>().ok());
         Ok(counted.map_or(0, |count| u16::try_from(count).unwrap_or(u16::MAX)))
+    }
+
+    /// True if a statement that cannot go by way of a stage may go on as it came: `rewrite.on_doubt` is "forward", its
+    /// table keeps its AUTO_INCREMENT, and nothing of it has run yet. The server has another text of what is prepared,
+    /// and a file would have to be asked for twice.
+    fn may_forward(&self, job: &Job<'_>) -> bool {
+        let is_plain = matches!(job.task, Task::Text(_)) && job.task.named().is_none();
+        self.shared.forwards && is_plain && !job.stage.is_load() && job.insert.target.may_be_forwarded()
+    }
+
+    async fn forward_staged(&mut self, job: &Job<'_>, why: &str) -> Result<(), Stop> {
+        trace_forwarded(&self.relay.known, job.text, why);
+        self.until(|relay| relay.up.is_clear()).await?;
+        let nr_shift = self.relay.send_later(job.payload, self.relay.command_packets.into());
+        let effects = Effects::forwarded(vec![job.insert.target.clone()]);
+        let note = Note::statements(Vec::new(), Vec::new(), effects);
+        self.relay.owe(Command::Query.reply(), true, nr_shift, note);
+        Ok(())
     }
 }

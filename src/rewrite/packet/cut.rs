@@ -2,8 +2,8 @@
 //! or after it goes to the server in a packet of its own.
 
 use super::{Halt, Walk};
+use crate::rewrite::plan::PlanRefusal;
 use crate::rewrite::plan::Planned;
-use crate::rewrite::plan::refusal::PlanRefusal;
 use crate::sql::lex::{Lexer, Span, TokenKind};
 use crate::sql::look::is_stripped;
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use parking_lot::Mutex;
 
-use crate::rewrite::plan::refusal::PREFIX;
+use crate::rewrite::plan::PREFIX;
 use crate::sql::digest::Digest;
 use crate::table_name::TableName;
 
