@@ -3,7 +3,7 @@
 
 use rowstamp::rewrite::draws::{Value, write};
 use rowstamp::sql::dialect::{ClientCharset, Dialect};
-use rowstamp::sql::draws::{Call, Draws, Place, find, may_be_in};
+use rowstamp::sql::draws::{Call, CallPlace, Draws, find, may_be_in};
 use rowstamp::sql::lex::{Lexer, TokenKind};
 
 use crate::input::{self, Input};
@@ -110,7 +110,7 @@ fn put(found: &mut Vec<Vec<u8>>, call: &Call, value: Value) {
         Value::Id(id) => id.to_string(),
         _ => "NULL".to_owned(),
     };
-    let in_list = matches!(call.place, Place::Once { in_list: true, .. });
+    let in_list = matches!(call.place, CallPlace::Once { in_list: true, .. });
     let words = if in_list {
         format!("CASE WHEN 1 THEN {digits} WHEN 0 THEN 9223372036854775807 END")
     } else {

@@ -9,7 +9,7 @@ use crate::address::Address;
 use crate::proxy::settings::{
     BackendTlsMode, ListenTlsMode, Offer, ProxyProtocol, SendProxy, ServerCompression, Verify,
 };
-use crate::toml_file::{ByteSize, Interval, Network, OneOrMany, OrOff, Place, Secret};
+use crate::toml_file::{AddressText, ByteSize, Interval, Network, OneOrMany, OrOff, Secret};
 use crate::users::Role;
 
 /// rowstamp.toml: where Rowstamp listens, which server it connects clients to, and where it keeps its bounds.
@@ -37,7 +37,7 @@ pub struct ConfigFile {
 #[serde(default, deny_unknown_fields)]
 pub struct Listen {
     /// "host:port" (port 0: any) or "unix:/path".
-    pub address: Place,
+    pub address: AddressText,
     /// PROXY protocol, v1 or v2, at the start of connections: not read, read if a load balancer sends it, or required.
     pub proxy_protocol: ProxyProtocol,
     /// Addresses or networks of the load balancers that may send the PROXY protocol.
@@ -54,7 +54,7 @@ pub struct Listen {
 impl Default for Listen {
     fn default() -> Self {
         Listen {
-            address: Place(Address::Tcp { host: "127.0.0.1".to_owned(), port: 3307 }),
+            address: AddressText(Address::Tcp { host: "127.0.0.1".to_owned(), port: 3307 }),
             proxy_protocol: ProxyProtocol::Off,
             proxy_protocol_from: Vec::new(),
             rsa_key: None,
@@ -88,7 +88,7 @@ pub struct ListenTls {
 pub struct Backend {
     /// "host:port" or "unix:/path", or a list of them. With a control account Rowstamp tries the server that can be written to first; without one it tries them in order.
     #[schemars(example = &"127.0.0.1:3306")]
-    pub address: Option<OneOrMany<Place>>,
+    pub address: Option<OneOrMany<AddressText>>,
     /// Tell the server the client's address by PROXY protocol. MariaDB reads it from the networks in its variable proxy_protocol_networks; MySQL does not read it.
     pub send_proxy: SendProxy,
     /// Compression of the connections to the server, if the server offers it.
@@ -174,7 +174,7 @@ pub struct Store {
     pub table: String,
     /// The server of kind "mysql", if it is not the backend.
     #[schemars(example = &"127.0.0.1:3306")]
-    pub address: Option<Place>,
+    pub address: Option<AddressText>,
     /// The account on etcd, or on the server of kind "mysql" (default: the control account). One of three keys gives its password.
     #[schemars(example = &"rowstamp", length(min = 1))]
     pub user: Option<String>,

@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use arc_swap::ArcSwap;
-use takeover::{Incumbent, Place};
+use takeover::{Incumbent, TakenOver};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -143,7 +143,7 @@ impl Opened {
             if start.takes_over { takeover::ask(settings, doors::addresses(&config)).await? } else { None };
         let takes_over = place.is_some();
         let (handover, inherited) = match place {
-            Some(Place { handover, listener, doors }) => (Some((handover, listener)), doors),
+            Some(TakenOver { handover, listener, doors }) => (Some((handover, listener)), doors),
             None => (None, PerDoor::default()),
         };
         let store = takeover::open_store(&config, takes_over).await?;

@@ -29,7 +29,7 @@ const STORE_DEADLINE: Duration = Duration::from_secs(2);
 const TAKE_BACK_PAUSE: Duration = Duration::from_millis(200);
 
 /// Another process's place, and the sockets that came with it.
-pub(crate) struct Place {
+pub(crate) struct TakenOver {
     pub(crate) handover: Handover,
     pub(crate) listener: Listener,
     pub(crate) doors: PerDoor<Option<Listener>>,
@@ -39,7 +39,7 @@ pub(crate) struct Place {
 pub(crate) async fn ask(
     settings: &Settings,
     doors: PerDoor<Option<&Address>>,
-) -> Result<Option<Place>, TakeoverError> {
+) -> Result<Option<TakenOver>, TakeoverError> {
     let folder = &settings.state_path;
     let asked = Handover::ask(folder, settings.listen.to_string(), written(doors));
     let Some((handover, Sockets { listener, doors: sockets })) = asked.await? else {
@@ -54,7 +54,7 @@ pub(crate) async fn ask(
         socket.zip(address).map(|(socket, address)| inherited(socket, address)).transpose()
     };
     let doors = [at_door(resp, resp_at)?, at_door(api, api_at)?];
-    Ok(Some(Place { handover, listener, doors }))
+    Ok(Some(TakenOver { handover, listener, doors }))
 }
 
 /// `waits`: another process has just let go of it.

@@ -5,7 +5,7 @@ use crate::rewrite::draws::{Value, refusal, write};
 use crate::rewrite::plan::PlanRefusal;
 use crate::rules::model::GeneratorName;
 use crate::sql::dialect::Dialect;
-use crate::sql::draws::{Call, Form, Place, find, may_be_in};
+use crate::sql::draws::{Call, CallPlace, Form, find, may_be_in};
 use crate::sql::lex::Lexer;
 use crate::sql::name;
 
@@ -45,7 +45,7 @@ pub(super) fn drawn(text: &[u8], dialect: &Dialect, database: Option<&str>, tabl
         }
         let at = taken.iter().position(|(name, _)| *name == generator);
         let n = match call.form {
-            _ if call.place == Place::Explained => 0,
+            _ if call.place == CallPlace::Explained => 0,
             Form::Next => 1,
             Form::Previous => 0,
             Form::Take(n) => n.unwrap_or_default().into(),

@@ -31,17 +31,17 @@ pub fn is_narrow(column: &ColumnShape) -> bool {
 }
 
 /// A column, by its table and name.
-pub type Place = (TableName, String);
+pub type TableColumn = (TableName, String);
 
 /// The columns that keys tie to these, themselves first and each once; and those keys.
-pub fn related(case: NameCase, roots: &[Place], all: &[WholeKey]) -> (Vec<Place>, Vec<WholeKey>) {
+pub fn related(case: NameCase, roots: &[TableColumn], all: &[WholeKey]) -> (Vec<TableColumn>, Vec<WholeKey>) {
     let same_table = |a: &TableName, b: &TableName| {
         case.folded(&a.schema) == case.folded(&b.schema) && case.folded(&a.table) == case.folded(&b.table)
     };
-    let has = |found: &[Place], table: &TableName, column: &str| {
+    let has = |found: &[TableColumn], table: &TableName, column: &str| {
         found.iter().any(|(of, name)| same_table(of, table) && same_column(name, column))
     };
-    let mut found: Vec<Place> = Vec::new();
+    let mut found: Vec<TableColumn> = Vec::new();
     for (table, column) in roots {
         if !has(&found, table, column) {
             found.push((table.clone(), column.clone()));
@@ -69,7 +69,7 @@ pub fn related(case: NameCase, roots: &[Place], all: &[WholeKey]) -> (Vec<Place>
 
 #[cfg(test)]
 mod tests {
-    use super::{Place, related};
+    use super::{TableColumn, related};
     use crate::migrate::family::tests_of_families::{key, table};
     use crate::table_name::NameCase;
 
@@ -82,7 +82,7 @@ mod tests {
             key("k4", "items", "articles", &[("article_id", "id")]),
             key("k5", "invoices", "orders", &[("id", "id")]),
         ];
-        let place = |text: &&str| -> Place {
+        let place = |text: &&str| -> TableColumn {
             let (of, column) = text.split_once('.').unwrap();
             (table(of), column.to_owned())
         };

@@ -4,7 +4,7 @@ use crate::rewrite::plan::PlanRefusal;
 use crate::rewrite::plan::edit::put_digits;
 use crate::sql::charset::char_bytes;
 use crate::sql::dialect::ClientCharset;
-use crate::sql::draws::{Call, Draws, Form, Place, TAKEN_MAX};
+use crate::sql::draws::{Call, CallPlace, Draws, Form, TAKEN_MAX};
 use crate::sql::lex::{Span, is_name_byte};
 
 /// The value in place of a call.
@@ -35,7 +35,7 @@ pub fn refusal(call: &Call, generator: &str) -> Option<PlanRefusal> {
             "the number of ids for ROWSTAMP_TAKE is not written as a number from 1 to {TAKEN_MAX}; write the number"
         )));
     }
-    let Place::Several(what) = call.place else { return None };
+    let CallPlace::Several(what) = call.place else { return None };
     let form = match call.form {
         Form::Next => format!("NEXTVAL({generator})"),
         Form::Previous => format!("LASTVAL({generator})"),
@@ -90,7 +90,7 @@ pub fn write(text: &[u8], draws: &Draws, values: &[Value], charset: ClientCharse
 /// In a select list as an expression of the type that MariaDB gives to the call, a BIGINT that may be NULL and is
 /// 20 characters wide (measured on 10.11): a literal's type depends on its digits.
 fn put_value(out: &mut Vec<u8>, call: &Call, value: Value) {
-    let in_list = matches!(call.place, Place::Once { in_list: true, .. });
+    let in_list = matches!(call.place, CallPlace::Once { in_list: true, .. });
     if in_list {
         out.extend_from_slice(b"CASE WHEN 1 THEN ");
     }

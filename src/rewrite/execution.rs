@@ -10,7 +10,7 @@ use crate::mysql::prepared::{Execute, Param, id_bytes, id_text};
 use crate::rules::model::Explicit;
 
 /// The place of an id: a parameter of the client's, or one of ours.
-enum Place {
+enum IdPlace {
     Client(u16),
     /// A parameter of the client's that gets the id as text, of which the server warns.
     Warned(u16),
@@ -23,7 +23,7 @@ enum Place {
 /// The ids of an execution.
 pub struct Draft {
     /// By row.
-    places: Vec<(u32, Place)>,
+    places: Vec<(u32, IdPlace)>,
     /// The number of ids that the execution takes.
     pub ids: u32,
     /// Ids that the client wrote or bound itself.
@@ -41,7 +41,7 @@ impl Draft {
             .text
             .ours
             .iter()
-            .map(|&OurParam { index, row, is_whole }| (row, Place::Ours { index, is_whole }));
+            .map(|&OurParam { index, row, is_whole }| (row, IdPlace::Ours { index, is_whole }));
         let mut places: Vec<_> = ours.collect();
         let mut explicit = prepared.insert.explicit.clone();
         let mut ids = prepared.text.fixed_ids;
@@ -56,11 +56,11 @@ impl Draft {
             }
             match bound {
                 Bound::Takes => {
-                    places.push((place.row, Place::Client(place.index)));
+                    places.push((place.row, IdPlace::Client(place.index)));
                     ids = ids.saturating_add(1);
                 }
                 Bound::TakesWarned => {
-                    places.push((place.row, Place::Warned(place.index)));
+                    places.push((place.row, IdPlace::Warned(place.index)));
                     ids = ids.saturating_add(1);
                 }
                 Bound::Fails => {}
@@ -76,7 +76,7 @@ impl Draft {
     pub fn write(&self, execute: Execute<'_>, range: &IdBlock) -> Option<Vec<u8>> {
         let ids = || (0..range.count()).filter_map(|k| range.nth(k));
         let bytes: Vec<_> = ids().map(id_bytes).collect();
-        let has_warned = self.places.iter().any(|(_, place)| matches!(place, Place::Warned(_)));
+        let has_warned = self.places.iter().any(|(_, place)| matches!(place, IdPlace::Warned(_)));
         let texts: Vec<_> = ids().filter(|_| has_warned).map(id_text).collect();
         // Lives no longer than the ids' bytes.
         let mut execute = execute;
@@ -84,14 +84,14 @@ impl Draft {
         for (nth, (_, place)) in self.places.iter().enumerate() {
             let bytes = bytes.get(nth)?;
             match *place {
-                Place::Warned(at) => {
+                IdPlace::Warned(at) => {
                     *execute.params.get_mut(usize::from(at))? =
                         texts.get(nth).map(|text| Param::text(text))?;
                 }
-                Place::Client(at) => {
+                IdPlace::Client(at) => {
                     *execute.params.get_mut(usize::from(at))? = Param::id(bytes, self.is_unsigned);
                 }
-                Place::Ours { index, is_whole } => {
+                IdPlace::Ours { index, is_whole } => {
                     ours.push((usize::from(index), Param::id(bytes, is_whole && self.is_unsigned)));
                 }
             }

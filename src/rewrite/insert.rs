@@ -101,7 +101,7 @@ fn plan_of(
                  (connection_sharing); write INSERT ... VALUES",
             );
         }
-        Source::Query(first) => return staged::plan(lexer, context, columns, wants.id_place, first),
+        Source::Query(first) => return staged::plan_staged(lexer, context, columns, wants.id_place, first),
     };
     let Some(body) = body else { return unreadable("the part after the table's name") };
     context.check(&body)?;
@@ -120,7 +120,7 @@ fn plan_of(
     let mut draft = Draft::new(context, id);
     if let Some(row) = draft.decide(&rows, &body)? {
         let evaluated = valued::Evaluated { context, body: &body, row };
-        return Ok((valued::plan(lexer, &evaluated, columns, source)?, body.semicolon));
+        return Ok((valued::plan_values(lexer, &evaluated, columns, source)?, body.semicolon));
     }
     draft.choose_style(&rows, &body)?;
     draft.write_columns(columns, source, &rows)?;
@@ -163,7 +163,7 @@ pub(super) fn not_explained(lexer: &mut Lexer<'_>, context: &Context<'_>) -> Pla
 
 impl Context<'_> {
     /// The statement's, of which nothing is decided.
-    fn plan(&self) -> InsertPlan {
+    fn empty_plan(&self) -> InsertPlan {
         InsertPlan {
             statement: self.statement,
             target: Arc::clone(self.target),
@@ -429,7 +429,7 @@ impl<'a> Draft<'a> {
             warned: Vec::new(),
             odku_appends: false,
             in_sets: InSets::AsOne,
-            plan: InsertPlan { style: Style::Wrapped, ..context.plan() },
+            plan: InsertPlan { style: Style::Wrapped, ..context.empty_plan() },
         }
     }
 

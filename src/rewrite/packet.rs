@@ -36,7 +36,12 @@ use crate::sql::statement::set::Settings;
 use crate::sql::statement::{self, Statement, routine};
 use crate::table_name::TableName;
 
-pub(super) fn plan(text: &[u8], context: &PlanContext<'_>, protocol: Protocol, several: bool) -> Planned {
+pub(super) fn plan_packet(
+    text: &[u8],
+    context: &PlanContext<'_>,
+    protocol: Protocol,
+    several: bool,
+) -> Planned {
     let Some(mut lexer) = Lexer::new(text, *context.dialect) else {
         return Planned::Refused(PlanRefusal::new("the statement has 4 GiB or more; send less at a time"));
     };
@@ -114,7 +119,7 @@ struct Walk<'a> {
 
 /// Which statement of the packet, and what stands before it in the same statement.
 #[derive(Clone, Copy)]
-struct Place {
+struct StatementPlace {
     nth: usize,
     /// The start of the statement, its prefixes included.
     start: u32,
@@ -177,11 +182,11 @@ impl Walk<'_> {
     fn statement(&mut self, lexer: &mut Lexer<'_>, nth: usize) -> Result<bool, Halt> {
         let start = lexer.position();
         self.start = start;
-        self.at(lexer, Place { nth, start, around: Around::default(), depth: 0 })
+        self.at(lexer, StatementPlace { nth, start, around: Around::default(), depth: 0 })
     }
 
     /// The statement that the lexer stands before: the packet's own, or the one that a prefix runs.
-    fn at(&mut self, lexer: &mut Lexer<'_>, place: Place) -> Result<bool, Halt> {
+    fn at(&mut self, lexer: &mut Lexer<'_>, place: StatementPlace) -> Result<bool, Halt> {
         let start = place.start;
         let before = lexer.clone();
         let kind = match statement::classify(lexer) {
@@ -403,8 +408,8 @@ impl Walk<'_> {
         }
     }
 
-    fn insert(&mut self, lexer: &mut Lexer<'_>, verb: Verb, place: Place) -> Result<bool, Halt> {
-        let Place { nth, start, .. } = place;
+    fn insert(&mut self, lexer: &mut Lexer<'_>, verb: Verb, place: StatementPlace) -> Result<bool, Halt> {
+        let StatementPlace { nth, start, .. } = place;
         if !self.context.any_rules && !self.several && self.protocol == Protocol::Text {
             return Ok(false);
         }
@@ -450,7 +455,7 @@ impl Walk<'_> {
         };
         let context = self.insert_context(nth, &target, head, &table);
         let mut ahead = lexer.clone();
-        match place.around.plan(&mut ahead, context, start) {
+        match place.around.plan_insert(&mut ahead, context, start) {
             Ok((plan, semicolon)) => {
                 if plan.stage.is_some() {
                     Self::check_stage(&plan, place)?;

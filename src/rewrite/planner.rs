@@ -12,7 +12,7 @@ use crate::table_name::TableName;
 /// at them with [`crate::sql::look::glance`] first.
 pub fn plan(text: &[u8], context: &PlanContext<'_>, protocol: Protocol) -> Planned {
     let several = context.multi_statements && protocol == Protocol::Text;
-    packet::plan(text, context, protocol, several)
+    packet::plan_packet(text, context, protocol, several)
 }
 
 /// The table that a statement to be prepared inserts into.

@@ -88,7 +88,7 @@ pub(super) fn link(
 }
 
 struct Link<'a> {
-    generators: BTreeMap<Place, Defined>,
+    generators: BTreeMap<GeneratorKey, Defined>,
     /// By schema and table, as they are written.
     rules: BTreeMap<(String, String), Rule>,
     findings: &'a mut Findings,
@@ -96,7 +96,7 @@ struct Link<'a> {
 
 /// A generator's name, and the pattern of schemas whose files mean it: by a name of each schema's own another pattern's
 /// files mean others.
-type Place = (GeneratorName, Option<String>);
+type GeneratorKey = (GeneratorName, Option<String>);
 
 /// A generator's name is taken even where its definition is bad, so that its tables are not blamed
 /// too.
@@ -187,7 +187,12 @@ impl Link<'_> {
 
     /// A template that nobody defines stands for sequences with the defaults, unless the file defines another one: whoever
     /// writes one does not mean the defaults.
-    fn is_made_of_defaults(&mut self, source: &Source<RulesFile>, place: &Place, table_key: &str) -> bool {
+    fn is_made_of_defaults(
+        &mut self,
+        source: &Source<RulesFile>,
+        place: &GeneratorKey,
+        table_key: &str,
+    ) -> bool {
         let defines = |name: &String| words(name) == Ok(true);
         let name = &place.0;
         let is_defined = self.generators.contains_key(place) || source.keys.generators.keys().any(defines);
@@ -209,7 +214,7 @@ impl Link<'_> {
         source: &Source<RulesFile>,
         (table_key, is_told): (&str, bool),
         written: Option<Explicit>,
-        place: &Place,
+        place: &GeneratorKey,
     ) -> Explicit {
         let name = &place.0;
         let spec = self.generators.get(place).and_then(|defined| defined.spec.as_ref());
@@ -224,7 +229,13 @@ impl Link<'_> {
     }
 
     /// `is_told`: a generator that is not there is an error.
-    fn use_generator(&mut self, source: &Source<RulesFile>, table_key: &str, place: &Place, is_told: bool) {
+    fn use_generator(
+        &mut self,
+        source: &Source<RulesFile>,
+        table_key: &str,
+        place: &GeneratorKey,
+        is_told: bool,
+    ) {
         if let Some(defined) = self.generators.get_mut(place) {
             defined.is_used = true;
             return;
@@ -279,7 +290,7 @@ fn origin(source: &Source<RulesFile>, key: &str) -> Origin {
 
 /// The generator that a file for `schema` calls so: "name", or where `is_whole` "schema.name", where the schema may have dots of its own. A name
 /// without a schema is of the table's own, which a pattern of schemas does not tell yet.
-fn place_of(schema: &str, written: &str, is_whole: bool) -> Place {
+fn place_of(schema: &str, written: &str, is_whole: bool) -> GeneratorKey {
     let is_wide = is_pattern(schema);
     let own = if is_wide { template::SCHEMA } else { schema };
     let (of, name) = written

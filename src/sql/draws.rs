@@ -23,7 +23,7 @@ pub enum Form {
 
 /// The place of a call in a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum CallPlace {
     /// It is evaluated once.
     Once {
         /// The call is in a select list, whose columns have types and names.
@@ -47,7 +47,7 @@ pub struct Call {
     pub in_words: bool,
     /// The generator's name.
     pub path: Path,
-    pub place: Place,
+    pub place: CallPlace,
 }
 
 /// The calls of one statement that draw ids.

@@ -26,7 +26,7 @@ pub use environment::{Environment, variable_of};
 pub use finding::{Finding, Findings, Severity};
 pub use leaf::{describe, did_you_mean, nearest};
 pub use source::Source;
-pub use values::{ByteSize, Interval, Network, OneOrMany, OrOff, Place, Secret, UtcTime};
+pub use values::{AddressText, ByteSize, Interval, Network, OneOrMany, OrOff, Secret, UtcTime};
 pub use walk::join;
 
 /// Errors of one file that are shown.

@@ -5,7 +5,7 @@ use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::values::{ByteSize, Interval, OneOrMany, OrOff, Place};
+use super::values::{AddressText, ByteSize, Interval, OneOrMany, OrOff};
 use super::{FILE_BYTES_MAX, Findings, join, parse, read};
 
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -20,7 +20,7 @@ struct Sample {
     yes: bool,
     time: Option<Interval>,
     size: Option<ByteSize>,
-    place: Option<OneOrMany<Place>>,
+    place: Option<OneOrMany<AddressText>>,
     off: Option<OrOff>,
     #[schemars(length(min = 1))]
     name: String,

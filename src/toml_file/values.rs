@@ -35,7 +35,7 @@ pub(super) const FORMATS: [Format; 6] = [
     format::<UtcTime>(UTC_TIME, "a time such as \"2026-01-01T00:00:00Z\""),
     format::<Interval>("duration", "a duration such as \"3s\" or \"10m\""),
     format::<ByteSize>("size", "a size such as \"64MiB\""),
-    format::<Place>("address", "an address, \"host:port\" or \"unix:/path\""),
+    format::<AddressText>("address", "an address, \"host:port\" or \"unix:/path\""),
     format::<Network>("network", "an address or a network such as \"10.0.0.0/8\""),
     format::<OrOff>("address-or-off", "an address, \"host:port\" or \"unix:/path\", or \"off\""),
 ];
@@ -177,19 +177,19 @@ impl fmt::Display for ByteSize {
 /// An [`Address`] in a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Place(pub Address);
+pub struct AddressText(pub Address);
 
-string_of_format!(Place, "Place", "address");
+string_of_format!(AddressText, "AddressText", "address");
 
-impl std::str::FromStr for Place {
+impl std::str::FromStr for AddressText {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        text.parse().map(Place).map_err(|error: crate::address::AddressError| error.to_string())
+        text.parse().map(AddressText).map_err(|error: crate::address::AddressError| error.to_string())
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for AddressText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
@@ -211,7 +211,7 @@ impl std::str::FromStr for OrOff {
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "off" => Ok(OrOff::Off),
-            address => address.parse::<Place>().map(|place| OrOff::At(place.0)),
+            address => address.parse::<AddressText>().map(|place| OrOff::At(place.0)),
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::rewrite::plan::target::Target;
 use crate::rules::model::GeneratorName;
 use crate::sql::dialect::Dialect;
 use crate::sql::digest::{Digest, digest};
-use crate::sql::draws::{self, Call, Form, Place, TAKEN_MAX};
+use crate::sql::draws::{self, Call, CallPlace, Form, TAKEN_MAX};
 use crate::sql::lex::Lexer;
 use crate::sql::name;
 use crate::table_name::TableName;
@@ -121,7 +121,8 @@ fn meant_by(
             Hidden::Unsure => return Err(Need::Temporary(TableName::new(schema, generator)).into()),
         }
     }
-    let is_among_columns = !matches!(call.place, Place::Once { among_columns: false, .. } | Place::Explained);
+    let is_among_columns =
+        !matches!(call.place, CallPlace::Once { among_columns: false, .. } | CallPlace::Explained);
     if let Some(function) = function(call, dialect).filter(|_| is_among_columns) {
         match session.drawn.has_function(function, state.database.as_deref(), tables.ddl_seen()) {
             Some(false) => {}
@@ -288,7 +289,7 @@ pub(crate) enum What {
 impl Wanted {
     fn by(call: &Call, target: Option<Arc<Target>>) -> Self {
         let what = match call.form {
-            _ if call.place == Place::Explained => What::Shown,
+            _ if call.place == CallPlace::Explained => What::Shown,
             Form::Next => What::Ids(1),
             Form::Previous => What::Last,
             Form::Take(n) => What::Ids(n.unwrap_or_default().into()),
@@ -308,7 +309,7 @@ fn prepared(
     for (call, target) in meant {
         values.push(match target {
             None => Value::Left,
-            Some(_) if call.place == Place::Explained => Value::Id(1),
+            Some(_) if call.place == CallPlace::Explained => Value::Id(1),
             Some(target) => {
                 let GeneratorName { schema, name } = &target.rule.generator;
                 let index = call.params_before as usize + params.len();

@@ -12,7 +12,10 @@ use crate::sql::name;
 use crate::sql::reads::Reads;
 
 /// After LOAD, to after the statement; whether a `;` ended it.
-pub(in crate::rewrite) fn plan(lexer: &mut Lexer<'_>, context: &Context<'_>) -> Planning<(InsertPlan, bool)> {
+pub(in crate::rewrite) fn plan_load(
+    lexer: &mut Lexer<'_>,
+    context: &Context<'_>,
+) -> Planning<(InsertPlan, bool)> {
     if context.protocol == Protocol::Prepare && !context.is_mariadb() {
         // The server's own error, 1295.
         return Err(Stop::Unreadable("LOAD in a prepared statement".to_owned()));

@@ -12,7 +12,7 @@ use crate::sql::lex::{Lexer, Span, Token, TokenKind};
 use crate::sql::name;
 
 /// After the query's first token, to after the statement; whether a `;` ended it.
-pub(in crate::rewrite) fn plan(
+pub(in crate::rewrite) fn plan_staged(
     lexer: &mut Lexer<'_>,
     context: &Context<'_>,
     columns: &Columns,
@@ -118,7 +118,7 @@ pub(super) fn by_stage(context: &Context<'_>, stage: Stage, new_rows: NewRows) -
         zero_meant: stage.brings_ids().then_some(stage.zero_is_value),
         new_rows,
         stage: Some(Box::new(stage)),
-        ..context.plan()
+        ..context.empty_plan()
     }
 }
 

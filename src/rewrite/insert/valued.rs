@@ -28,7 +28,7 @@ impl Evaluated<'_> {
 }
 
 /// The lexer stands after the statement.
-pub(super) fn plan(
+pub(super) fn plan_values(
     lexer: &Lexer<'_>,
     evaluated: &Evaluated<'_>,
     columns: &Columns,

@@ -1,7 +1,7 @@
 //! The parts around an INSERT that change what it stores or answers: ANALYZE, SET STATEMENT ...
 //! FOR, optimizer hints.
 
-use super::{Halt, Place, Resolved, Walk, refused};
+use super::{Halt, Resolved, StatementPlace, Walk, refused};
 use crate::rewrite::insert::{self, Context, Stop};
 use crate::rewrite::plan::edit::Style;
 use crate::rewrite::plan::stage::Kind;
@@ -40,7 +40,7 @@ impl Around {
     }
 
     /// Like [`insert::plan`], under what is around the statement that begins at `start`.
-    pub(super) fn plan(
+    pub(super) fn plan_insert(
         mut self,
         lexer: &mut Lexer<'_>,
         mut context: Context<'_>,
@@ -136,7 +136,7 @@ impl Around {
 
 impl Walk<'_> {
     /// Checks an INSERT that goes by way of a stage, after SET STATEMENT ... FOR. Each of its statements has the prefix.
-    pub(super) fn check_stage(plan: &InsertPlan, place: Place) -> Result<(), Halt> {
+    pub(super) fn check_stage(plan: &InsertPlan, place: StatementPlace) -> Result<(), Halt> {
         let Around { settings, .. } = place.around;
         // Only what converts a query's values does not depend on what the session's mode is.
         let is_query = plan.stage.as_ref().is_some_and(|stage| stage.kind == Kind::Query);
@@ -153,7 +153,7 @@ impl Walk<'_> {
 
     /// An explained INSERT is not run, so no id is filled in. Without AUTO_INCREMENT the server may
     /// then miss the id's value (error 1364).
-    pub(super) fn explained(&self, lexer: &mut Lexer<'_>, place: Place) -> Result<(), Halt> {
+    pub(super) fn explained(&self, lexer: &mut Lexer<'_>, place: StatementPlace) -> Result<(), Halt> {
         if !self.context.any_rules {
             return Ok(());
         }
@@ -172,7 +172,7 @@ impl Walk<'_> {
     pub(super) fn behind_prefix(
         &mut self,
         lexer: &mut Lexer<'_>,
-        place: Place,
+        place: StatementPlace,
         around: impl Fn(Around) -> Around,
     ) -> Result<bool, Halt> {
         let depth = place.depth + 1;
@@ -185,6 +185,6 @@ impl Walk<'_> {
                 "more than {PREFIXES_MAX} prefixes SET STATEMENT and ANALYZE; send the statement without them"
             ));
         }
-        self.at(lexer, Place { around: around(place.around), depth, ..place })
+        self.at(lexer, StatementPlace { around: around(place.around), depth, ..place })
     }
 }

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::cut::AFTER_OPAQUE;
-use super::{Halt, Place, Walk, refused};
+use super::{Halt, StatementPlace, Walk, refused};
 use crate::mysql::error::parse_err;
 use crate::rewrite::packet::inner::{Inner, Order, Text, TextPlace, check_around, prepared, taken_edits};
 use crate::rewrite::plan::edit::{Edit, Id, Piece};
@@ -26,7 +26,12 @@ use crate::sql::statement::dynamic::{self, Dynamic, Source, Using};
 use crate::sql::statement::for_statement::ModeSetting;
 
 impl Walk<'_> {
-    pub(super) fn dynamic(&mut self, lexer: &Lexer<'_>, dynamic: Dynamic, place: Place) -> Result<(), Halt> {
+    pub(super) fn dynamic(
+        &mut self,
+        lexer: &Lexer<'_>,
+        dynamic: Dynamic,
+        place: StatementPlace,
+    ) -> Result<(), Halt> {
         if !self.context.any_rules {
             self.effects.opaque = true;
             return Ok(());
@@ -64,7 +69,7 @@ impl Walk<'_> {
         &mut self,
         lexer: &Lexer<'_>,
         source: &'t Source,
-        place: Place,
+        place: StatementPlace,
     ) -> Result<Option<Text<'t>>, Halt> {
         match source {
             Source::Literal(literal) => {
@@ -121,7 +126,7 @@ impl Walk<'_> {
     }
 
     /// The dialect of a text that runs in this place.
-    fn dialect_of(&self, text: &Text<'_>, place: Place) -> Result<Dialect, Halt> {
+    fn dialect_of(&self, text: &Text<'_>, place: StatementPlace) -> Result<Dialect, Halt> {
         let mut dialect = self.dialect;
         match place.around.settings.sql_mode {
             ModeSetting::Known(sql_mode) => dialect.sql_mode = sql_mode,
@@ -145,7 +150,7 @@ impl Walk<'_> {
         &mut self,
         lexer: &Lexer<'_>,
         text: &Text<'_>,
-        place: Place,
+        place: StatementPlace,
     ) -> Result<Arc<NamedStatement>, Halt> {
         let dialect = self.dialect_of(text, place)?;
         let mut is_staged = false;
@@ -211,7 +216,7 @@ impl Walk<'_> {
         lexer: &Lexer<'_>,
         text: &Text<'_>,
         using: &Using,
-        place: Place,
+        place: StatementPlace,
     ) -> Result<(), Halt> {
         let dialect = self.dialect_of(text, place)?;
         let mut insert = match self.inner(&text.bytes, dialect, &self.database(), place)? {

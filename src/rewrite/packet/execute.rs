@@ -1,6 +1,6 @@
 //! EXECUTE: the statement that was prepared is planned again, and its ids are bound after USING.
 
-use super::{Halt, Place, Walk, refused};
+use super::{Halt, StatementPlace, Walk, refused};
 use crate::rewrite::packet::inner::{Inner, Order, check_around, prepared, taken_edits, too_many_params};
 use crate::rewrite::plan::PlanRefusal;
 use crate::rewrite::plan::edit::{Edit, Id, IdForm, Piece};
@@ -46,7 +46,7 @@ impl Walk<'_> {
         lexer: &Lexer<'_>,
         name: &str,
         using: &Using,
-        place: Place,
+        place: StatementPlace,
     ) -> Result<(), Halt> {
         let changed = "the table, its columns, sql_mode or a temporary table has changed since PREPARE; PREPARE the statement again";
         let (statement, is_certain) = match self.known(name) {
@@ -122,7 +122,7 @@ impl Walk<'_> {
     }
 
     /// The dialect of an execution: the session's for what values mean, and that of PREPARE for where tokens end.
-    fn at_execution(&self, statement: &NamedStatement, place: Place) -> Result<Dialect, Halt> {
+    fn at_execution(&self, statement: &NamedStatement, place: StatementPlace) -> Result<Dialect, Halt> {
         let zero_is_value = SqlMode::NO_AUTO_VALUE_ON_ZERO;
         let now = match place.around.settings.sql_mode {
             ModeSetting::Known(sql_mode) => sql_mode,
@@ -145,7 +145,7 @@ impl Walk<'_> {
         lexer: &Lexer<'_>,
         insert: &mut InsertPlan,
         using: &Using,
-        place: Place,
+        place: StatementPlace,
     ) -> Result<Vec<(u32, Span)>, Halt> {
         let zero_is_value = match place.around.settings.sql_mode {
             ModeSetting::Known(sql_mode) => sql_mode.contains(SqlMode::NO_AUTO_VALUE_ON_ZERO),
@@ -190,7 +190,7 @@ impl Walk<'_> {
         lexer: &Lexer<'_>,
         arg: Span,
         zero_is_value: bool,
-        place: Place,
+        place: StatementPlace,
     ) -> Result<Result<Option<i128>, &'static str>, Halt> {
         let doubt = || Ok(Err("neither NULL nor an integer; bind a user's variable that is one of them"));
         let value = if dynamic::is_variable(lexer, arg) {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Display;
 
-use super::{Halt, Place, Walk, refused};
+use super::{Halt, StatementPlace, Walk, refused};
 use crate::rewrite::packet::hiding::Hidden;
 use crate::rewrite::plan::edit::{Edit, Id, IdForm, Piece};
 use crate::rewrite::plan::effects::Effects;
@@ -44,7 +44,7 @@ pub(super) enum TextPlace<'a> {
 
 impl Walk<'_> {
     /// The value of a user's variable or a plain expression; the server is asked.
-    pub(super) fn value(&self, lexer: &Lexer<'_>, span: Span, place: Place) -> Result<Value, Halt> {
+    pub(super) fn value(&self, lexer: &Lexer<'_>, span: Span, place: StatementPlace) -> Result<Value, Halt> {
         self.ask(lexer, span, place, question)
     }
 
@@ -52,7 +52,7 @@ impl Walk<'_> {
         &self,
         lexer: &Lexer<'_>,
         span: Span,
-        place: Place,
+        place: StatementPlace,
         question: impl Fn(&[u8]) -> Vec<u8>,
     ) -> Result<Value, Halt> {
         if place.nth > 0 {
@@ -78,7 +78,7 @@ impl Walk<'_> {
         text: &[u8],
         dialect: Dialect,
         database: &Database,
-        place: Place,
+        place: StatementPlace,
     ) -> Result<Inner, Halt> {
         let Some(mut lexer) = Lexer::new(text, dialect) else {
             return refused("the text has 4 GiB or more; send less");
@@ -112,7 +112,7 @@ impl Walk<'_> {
     }
 
     /// The result that ended the plan of a text, as it concerns the packet.
-    fn outside(&self, planned: Planned, text: &[u8], place: Place) -> Planned {
+    fn outside(&self, planned: Planned, text: &[u8], place: StatementPlace) -> Planned {
         let (unreadable, stale) = match planned {
             Planned::Unreadable(unreadable) => (unreadable, None),
             Planned::Stale { table, unreadable } => (unreadable, Some(table)),
@@ -161,7 +161,7 @@ impl Walk<'_> {
 }
 
 /// Refuses a prefix around an EXECUTE that may change what its INSERT stores.
-pub(super) fn check_around(insert: &InsertPlan, place: Place) -> Result<(), Halt> {
+pub(super) fn check_around(insert: &InsertPlan, place: StatementPlace) -> Result<(), Halt> {
     if place.around.settings.ids && (insert.ids > 0 || !insert.id_params.is_empty() || insert.stage.is_some())
     {
         return refused(insert.target.at(

@@ -1,7 +1,7 @@
 //! Statements that insert without being an INSERT (LOAD, compound statements, and what is not known), or that give rows other ids.
 
 use super::cut::is_end;
-use super::{Halt, Place, Resolved, Walk, refused};
+use super::{Halt, Resolved, StatementPlace, Walk, refused};
 use crate::rewrite::insert::loaded;
 use crate::sql::insert::{Head, Verb};
 use crate::sql::lex::{Lexer, Span, TokenKind};
@@ -27,7 +27,7 @@ impl Walk<'_> {
         lexer: &Lexer<'_>,
         kind: &Statement,
         before: &Lexer<'_>,
-        place: Place,
+        place: StatementPlace,
     ) -> Result<bool, Halt> {
         if *kind == Statement::Compound {
             self.effects.note_routine();
@@ -54,7 +54,7 @@ impl Walk<'_> {
         lexer: &Lexer<'_>,
         kind: &Statement,
         before: &Lexer<'_>,
-        place: Place,
+        place: StatementPlace,
     ) -> Result<Inside, Halt> {
         if !self.context.any_rules {
             let takes_rest = *kind == Statement::Compound;
@@ -81,7 +81,7 @@ impl Walk<'_> {
     }
 
     /// The lexer stands after LOAD, which begins after `start`.
-    fn load(&mut self, lexer: &Lexer<'_>, path: Path, start: u32, place: Place) -> Result<(), Halt> {
+    fn load(&mut self, lexer: &Lexer<'_>, path: Path, start: u32, place: StatementPlace) -> Result<(), Halt> {
         let target = match self.lookup(lexer.text(), path)? {
             Resolved::Ruled(target) => target,
             Resolved::ServerFirst(why) => return refused(why),
@@ -93,7 +93,7 @@ impl Walk<'_> {
         let head = Head { verb: Verb::Insert, ignore: false, table: path };
         let context = self.insert_context(place.nth, &target, head, &table);
         let mut ahead = lexer.clone();
-        match loaded::plan(&mut ahead, &context) {
+        match loaded::plan_load(&mut ahead, &context) {
             Ok((mut plan, semicolon)) => {
                 Self::check_stage(&plan, place)?;
                 if let Some(stage) = plan.stage.as_deref_mut().filter(|_| place.depth > 0) {

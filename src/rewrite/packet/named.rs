@@ -4,7 +4,7 @@
 //! In the server's keeping the name stands for a statement with one parameter more, which does
 //! nothing. So an EXECUTE that we do not see (a routine's) fails with 1210.
 
-use super::{Halt, Place, Walk, refused, unread};
+use super::{Halt, StatementPlace, Walk, refused, unread};
 use crate::rewrite::insert::at_byte;
 use crate::rewrite::packet::inner::{Text, TextPlace, too_many_params};
 use crate::rewrite::plan::edit::{Edit, Piece};
@@ -48,7 +48,7 @@ impl Walk<'_> {
         text: &Text<'_>,
         mut insert: InsertPlan,
         using: &Using,
-        place: Place,
+        place: StatementPlace,
     ) -> Result<(), Halt> {
         if using.args.len() != insert.params as usize {
             // The server's own error, 1210.
@@ -70,7 +70,7 @@ impl Walk<'_> {
         statement: &NamedStatement,
         mut insert: InsertPlan,
         using: &Using,
-        place: Place,
+        place: StatementPlace,
     ) -> Result<(), Halt> {
         // Statements before it in its packet may set these.
         self.named_alone(lexer)?;
@@ -104,7 +104,7 @@ impl Walk<'_> {
         &mut self,
         lexer: &Lexer<'_>,
         insert: InsertPlan,
-        place: Place,
+        place: StatementPlace,
         end: u32,
     ) -> Result<(), Halt> {
         if place.depth > 0 {

@@ -1,6 +1,6 @@
 use proptest::prelude::{any, prop_assert, proptest};
 
-use super::{Call, Draws, Form, Place, find};
+use super::{Call, CallPlace, Draws, Form, find};
 use crate::sql::dialect::{ClientCharset, Dialect, Server, SqlMode};
 use crate::sql::lex::Lexer;
 
@@ -26,11 +26,11 @@ fn letters(call: &Call) -> String {
         Form::Take(n) => format!("t{}", n.map_or("?".to_owned(), |n| n.to_string())),
     };
     let place = match call.place {
-        Place::Once { in_list: true, .. } => 's',
-        Place::Once { among_columns: true, .. } => 'c',
-        Place::Once { .. } => '1',
-        Place::Explained => 'e',
-        Place::Several(_) => '-',
+        CallPlace::Once { in_list: true, .. } => 's',
+        CallPlace::Once { among_columns: true, .. } => 'c',
+        CallPlace::Once { .. } => '1',
+        CallPlace::Explained => 'e',
+        CallPlace::Several(_) => '-',
     };
     format!("{form}{place}")
 }

@@ -1,7 +1,7 @@
 //! Through one statement: which queries there are, and in which part of which of them a call stands.
 
 use super::items::Items;
-use super::{Call, Draws, Place, call};
+use super::{Call, CallPlace, Draws, call};
 use crate::sql::insert::{Head, Source, Verb};
 use crate::sql::lex::{Lexer, Odd, Token, TokenKind};
 use crate::sql::statement::{self, Statement};
@@ -105,7 +105,7 @@ pub(super) fn statement(lexer: &mut Lexer<'_>) -> Result<(Draws, bool), Odd> {
         let found = if is_glued { None } else { call(lexer, token)? };
         let mut last = token;
         if let Some((form, in_words, path, span)) = found {
-            walk.call(Call { span, params_before, form, in_words, path, place: Place::Explained });
+            walk.call(Call { span, params_before, form, in_words, path, place: CallPlace::Explained });
             last = Token { kind: TokenKind::Punct(b')'), span };
         } else if !is_glued {
             walk.token(lexer, token)?;
@@ -303,10 +303,10 @@ impl Walk {
         Draws { calls, unnamed: self.items.unnamed, params: 0 }
     }
 
-    fn place(&self, found: &Found) -> Place {
+    fn place(&self, found: &Found) -> CallPlace {
         const ROWS: &str = "a query that reads rows, each of which needs an id of its own";
         let place = match (self.kind, found.part) {
-            (Kind::Other(what), _) => return Place::Several(what),
+            (Kind::Other(what), _) => return CallPlace::Several(what),
             (Kind::Select | Kind::Once, _) | (Kind::Insert { .. }, Part::Rows) => None,
             (Kind::Insert { has_rows }, Part::OnDuplicate)
                 if !(has_rows && self.rows > 1) && self.queries.is_empty() =>
@@ -320,23 +320,23 @@ impl Walk {
             (Kind::Update, _) => Some("the WHERE or ORDER BY of an UPDATE"),
         };
         if let Some(what) = place {
-            return Place::Several(what);
+            return CallPlace::Several(what);
         }
         if found.query.is_some() && !found.in_list {
-            return Place::Several("a part of a query other than its select list");
+            return CallPlace::Several("a part of a query other than its select list");
         }
         let mut at = found.query;
         while let Some(query) = at.and_then(|at| self.queries.get(at)) {
             if query.reads_rows || query.outer.is_some() && !query.in_outer_list {
-                return Place::Several(ROWS);
+                return CallPlace::Several(ROWS);
             }
             at = query.outer;
         }
         if self.is_explained {
-            return Place::Explained;
+            return CallPlace::Explained;
         }
         let among_columns = matches!(self.kind, Kind::Insert { .. } | Kind::Update) && found.query.is_none();
-        Place::Once { in_list: found.query.is_some(), among_columns }
+        CallPlace::Once { in_list: found.query.is_some(), among_columns }
     }
 }
 

@@ -3,7 +3,7 @@
 use anyhow::{Context, bail};
 
 use super::{Shard, Subject, column};
-use crate::migrate::family::{Family, Member, Place, is_narrow, related};
+use crate::migrate::family::{Family, Member, TableColumn, is_narrow, related};
 use crate::schema::IdColumn;
 use crate::sql::name::quoted;
 use crate::table_name::TableName;
@@ -14,10 +14,10 @@ pub(super) async fn read(shard: &Shard, subjects: &[Subject]) -> anyhow::Result<
     let case = shard.schema.name_case().await?;
     // The names as the foreign keys have them: folded, if the server folds names.
     let folded = |name: &str| case.folded(name).into_owned();
-    let place = |of: &Subject| -> Place {
+    let place = |of: &Subject| -> TableColumn {
         (TableName { schema: folded(&of.schema), table: folded(&of.table) }, of.column.name.clone())
     };
-    let roots: Vec<Place> = narrow.map(place).collect();
+    let roots: Vec<TableColumn> = narrow.map(place).collect();
     if roots.is_empty() {
         return Ok(Family::default());
     }
