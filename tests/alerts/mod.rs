@@ -17,7 +17,7 @@ use crate::support::{Kind, Proxy, Server, proxy};
 
 const RULES: &str = "schema = \"shop\"\n[generators.orders]\nkind = \"sequence\"\nbatch = 10000\n\n\
                      [tables.orders]\ncolumn = \"id\"\ngenerator = \"orders\"\n";
-/// Of INSERTs, while nothing may be raised: twenty looks.
+/// The time of INSERTs while no alert may be raised: twenty looks of Prometheus.
 const AT_WORK: Duration = Duration::from_secs(10);
 
 struct Prometheus {

@@ -11,7 +11,7 @@ use crate::support::raw::{Client, Options};
 /// One statement of each writer so often: four make 2,000 ruled rows a second.
 pub(crate) const PACE: Duration = Duration::from_millis(2);
 const WRITERS: usize = 4;
-/// Of the statements that no rule concerns, by turns an INSERT and a SELECT.
+/// The pace of the statements that no rule concerns, by turns an INSERT and a SELECT.
 const OTHER_PACE: Duration = Duration::from_millis(4);
 const OTHERS: usize = 2;
 
@@ -89,7 +89,7 @@ impl Load {
         }
     }
 
-    /// The first ruled INSERT that ended behind `since`, from now on, as told.
+    /// Waits for the first ruled INSERT from now on that ended after `since` and for which `is_it` is true.
     pub(crate) fn wait_for(&self, since: Instant, is_it: impl Fn(&Sample) -> bool) -> Sample {
         let end = Instant::now() + DEADLINE;
         // Writers wait for the lock: what was looked at once is not looked at again.
@@ -107,7 +107,7 @@ impl Load {
         }
     }
 
-    /// Of the statements that were answered with OK or rows, and whose start and length are `inside`.
+    /// The times of the statements that succeeded, and whose start and length are `inside`.
     pub(crate) fn spread(&self, work: Kind, inside: impl Fn(Instant, Duration) -> bool) -> Spread {
         let samples = self.samples.lock().expect("no writer panicked");
         let of_it = samples.iter().filter(|s| s.work == work && !s.is_refused && inside(s.at, s.took));

@@ -21,13 +21,13 @@ use crate::support::told::{self, StopOnDrop};
 use crate::support::{Etcd, Kind, Proxy, Server, proxy};
 use load::{Kind as Work, Load};
 
-/// Behind etcd's return, until the reserve is full again and the machine is calm.
+/// The time after etcd's return until the reserve is full again and the machine is calm.
 const SETTLE: Duration = Duration::from_millis(1_500);
 /// A refusal may come so much later than `store.deadline` (1 s).
 const LATE: Duration = Duration::from_millis(200);
 const SERVICE_DEADLINE: Duration = Duration::from_secs(2);
-/// Of the 99.9th percentiles without and with etcd: of a window each, and of these the median, since what else a machine does comes
-/// in bursts.
+/// The 99.9th percentile without etcd, by that with etcd. Each is the median of the windows' percentiles,
+/// since other work of a machine comes in bursts.
 const RATIO_MAX: f64 = 1.2;
 
 /// How much is measured.
@@ -36,7 +36,7 @@ struct Size {
     window: Duration,
     /// Half of it lasts longer than a window, by [`load::PACE`].
     batch: u32,
-    /// Whether the times must be as good as they should.
+    /// True if the times must be as good as they should.
     counts: bool,
 }
 
@@ -81,7 +81,7 @@ impl How {
 /// Each with a generator of its own.
 const TABLES: [&str; 2] = ["t0", "t1"];
 
-/// What etcd was doing.
+/// The state of etcd, and of the reserve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Runs,

@@ -20,9 +20,9 @@ pub(crate) struct Audit {
     /// In the tables.
     pub(crate) rows: u64,
     pub(crate) acknowledged: u64,
-    /// Of the clock when all had stopped: the newest timestamp.
+    /// How far the newest timestamp was ahead of the clock when all had stopped.
     pub(crate) ahead: Option<Duration>,
-    /// Of each table; ticks of timestamps are not lost.
+    /// The losses of each table. Ticks of timestamps are not lost.
     pub(crate) losses: Vec<Option<Losses>>,
 }
 

@@ -49,7 +49,7 @@ impl Bounds {
     }
 }
 
-/// Of each node, as the members agree on them: a linearizable read.
+/// The bound of each node, as the members agree on it: a linearizable read.
 pub(crate) fn bounds(console: &Console, table: &Table) -> BTreeMap<u64, u64> {
     let mut last_error = String::new();
     for _ in 0..ATTEMPTS_MAX {

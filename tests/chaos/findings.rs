@@ -1,4 +1,4 @@
-//! What is wrong: of each kind how often, and its first example.
+//! Things that are wrong: how often each kind was found, and its first example.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

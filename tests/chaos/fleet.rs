@@ -30,7 +30,7 @@ pub(crate) struct Member {
     port: AtomicU16,
     pub(crate) clock: Clock,
     pub(crate) calm: Calm,
-    /// Of each process that ended, how it did.
+    /// How each process ended, in order.
     pub(crate) ended: Mutex<Vec<Ended>>,
     /// The clocks' files.
     _folder: tempfile::TempDir,

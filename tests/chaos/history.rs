@@ -10,7 +10,7 @@ use crate::chaos::bounds::bound_in;
 use crate::chaos::tables::TABLES;
 use crate::support::etcd::Console;
 
-/// Put behind all else: who reads it has read all.
+/// The key that is written after all others: who reads it has read all.
 const END: &str = "/rowstamp:end";
 const WITNESS: &str = "/rowstamp/witness/";
 
@@ -26,12 +26,12 @@ pub(crate) struct Range {
 
 #[derive(Debug, Default)]
 pub(crate) struct History {
-    /// Of each table and node, ascending.
+    /// The ranges of each table and node, ascending.
     pub(crate) ranges: [BTreeMap<u64, Vec<Range>>; TABLES.len()],
     /// Transactions of proxies: each writes its witness.
     pub(crate) writes: u64,
     bounds: BTreeMap<(usize, u64), u64>,
-    /// Of each proxy: the processes as they signed.
+    /// The processes of each proxy, as they signed.
     runs: BTreeMap<String, Vec<String>>,
     /// Who wrote the witness in the transaction that is being read.
     writer: Option<(String, usize)>,

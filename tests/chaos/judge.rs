@@ -8,7 +8,7 @@ use crate::chaos::history::Range;
 use crate::chaos::ledger::Told;
 use crate::chaos::tables::{Ids, Table};
 
-/// What a kill may lose.
+/// The ranges that a kill may lose.
 const RANGES_LOST_MAX: usize = 2;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,7 +24,7 @@ pub(crate) struct Losses {
     pub(crate) kills: u64,
     /// In the last two ranges of the processes that were killed.
     pub(crate) by_kills: u64,
-    /// Of one of them.
+    /// The most that one of these processes lost there.
     pub(crate) most: u64,
 }
 
@@ -42,12 +42,12 @@ pub(crate) struct Judge<'a> {
     pub(crate) rows: u64,
 }
 
-/// What is reserved under one bound.
+/// The ranges reserved under one bound.
 struct Node<'a> {
     ranges: &'a [Range],
     /// Rows within each.
     used: Vec<u64>,
-    /// The range that the last row was in, or behind.
+    /// The range that the last row was in. If it was in none: the next range after it.
     range: usize,
     last: u64,
 }
@@ -96,7 +96,7 @@ impl<'a> Judge<'a> {
         let told = self.told[nth];
         let within = row.token - told.first_token;
         if within >= told.rows {
-            // Of a statement whose answer never came.
+            // The row is of a statement whose answer never came.
             return;
         }
         // A statement's ids ascend with its rows, those of a sequence without gaps.

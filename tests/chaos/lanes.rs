@@ -19,7 +19,7 @@ const RECOVERY_MAX: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_mins(1);
 const POLL: Duration = Duration::from_millis(2);
 
-/// What all threads share.
+/// The state that all threads share.
 pub(crate) struct Campaign<'a> {
     pub(crate) fleet: &'a Fleet,
     plan: &'a Plan,
@@ -75,7 +75,7 @@ impl<'a> Campaign<'a> {
         }
     }
 
-    /// Of how many.
+    /// The number of faults that are done, and of all.
     pub(crate) fn faults_done(&self) -> (u32, u32) {
         (self.done.load(Ordering::SeqCst), self.plan.faults())
     }
@@ -84,7 +84,7 @@ impl<'a> Campaign<'a> {
         self.plan.count(kind)
     }
 
-    /// As many as the plan has, and half of them behind half of the faults.
+    /// True if there are as many as the plan has, and half of them came after half of the faults.
     pub(crate) fn has_ids_enough(&self) -> bool {
         let (before, after) = self.ledger.halves();
         self.ledger.rows() >= self.plan.ids && after >= before

@@ -1,4 +1,4 @@
-//! What clients were told, and how often they were not.
+//! The rows that clients were told of, and how often they were told of none.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +15,7 @@ pub(crate) struct Told {
 
 #[derive(Default)]
 pub(crate) struct Ledger {
-    /// Of each table.
+    /// The acknowledged statements of each table.
     told: [Mutex<Vec<Told>>; crate::chaos::tables::TABLES.len()],
     rows: AtomicU64,
     /// Rows when half of the faults were done; 0: not yet.

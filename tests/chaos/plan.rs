@@ -39,7 +39,7 @@ impl Kind {
     }
 }
 
-/// What happens to one proxy.
+/// A fault of one proxy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// SIGKILL, and a start so much later.
@@ -76,7 +76,7 @@ pub(crate) struct LeaderKill {
     pub(crate) away: Duration,
 }
 
-/// Faults, each behind a pause.
+/// Faults, each after a pause.
 pub(crate) type Lane<T> = Vec<(Duration, T)>;
 
 #[derive(Debug, PartialEq, Eq)]

@@ -16,7 +16,7 @@ struct State {
     served: [Served; TABLES.len()],
 }
 
-/// What was answered by OK of what was sent into a table behind the last fault.
+/// The rows that were sent into a table after the last fault, and answered by OK.
 #[derive(Debug, Clone, Copy, Default)]
 struct Served {
     rows: u64,
@@ -60,7 +60,7 @@ impl Calm {
         }
     }
 
-    /// Whether it serves behind a fault that ended then, here or elsewhere.
+    /// Tells if the proxy serves again after a fault that ended then, here or elsewhere.
     pub(crate) fn serves_since(&self, end: Instant) -> Serves {
         let mut state = self.0.lock().unwrap();
         if state.active > 0 {
@@ -77,7 +77,7 @@ impl Calm {
 }
 
 impl State {
-    /// What was sent before the last fault was over shows nothing.
+    /// Counts from zero again: statements sent before the last fault was over show nothing.
     fn begin_anew(&mut self, at: Instant) {
         if at > self.since {
             self.since = at;

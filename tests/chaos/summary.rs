@@ -1,4 +1,4 @@
-//! What came of it, in one block of lines.
+//! The results, in one block of lines.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

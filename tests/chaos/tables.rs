@@ -13,7 +13,7 @@ pub(crate) struct Table {
     pub(crate) rows_max: usize,
     /// At each proxy.
     pub(crate) writers: usize,
-    /// Of a writer's, between two statements; `None`: as the plan's ids want it.
+    /// A writer's pause between two statements; `None`: as the plan's ids want it.
     pub(crate) pause: Option<Duration>,
 }
 
@@ -25,12 +25,12 @@ pub(crate) enum Ids {
     Timestamp,
 }
 
-/// Where an id lies among what is reserved.
+/// The place of an id in the reserved ranges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     /// Whose bound it is; a sequence has one for all.
     pub(crate) node: u64,
-    /// What that bound counts.
+    /// The id or tick that the bound counts.
     pub(crate) at: u64,
 }
 
@@ -92,7 +92,8 @@ impl Table {
         format!("{DATABASE}.{}", self.name)
     }
 
-    /// So many rows behind a fault show that its INSERTs work: where the store is asked all the time, more than two ranges hold.
+    /// So many rows after a fault show that its INSERTs work. Where the store is asked all the time, they are
+    /// more than two ranges hold.
     pub(crate) fn rows_that_prove(&self) -> u64 {
         let rows_max = self.rows_max as u64;
         match self.ids {
@@ -101,7 +102,7 @@ impl Table {
         }
     }
 
-    /// Where its bounds are in etcd: behind it stands the node, where there are several.
+    /// The key of its bound in etcd. If there are several, the node comes after it.
     pub(crate) fn keys(&self) -> String {
         match self.ids {
             Ids::Sequence { .. } => format!("/rowstamp/generators/{DATABASE}.{}", self.generator),
@@ -109,7 +110,7 @@ impl Table {
         }
     }
 
-    /// Of whose bound this key is, if it is one of this table's.
+    /// The node whose bound has this key, if it is one of this table's.
     pub(crate) fn node_of(&self, key: &str) -> Option<u64> {
         let rest = key.strip_prefix(&self.keys())?;
         match self.ids {

@@ -1,4 +1,4 @@
-//! What the environment of a command says: its file, its keys, and who is told how it goes.
+//! The environment of a command says its file, its keys, and who is told how it goes.
 
 use std::fs;
 use std::os::unix::net::UnixDatagram;

@@ -81,7 +81,7 @@ fn exit_codes() {
     check(None, &["--help"], (0, "check", ""));
 }
 
-/// As `rowstamp 0.1.0 (c7edc788e7ca 2026-11-25)`; the commit of a packaged crate is not known.
+/// It prints `rowstamp 0.1.0 (c7edc788e7ca 2026-11-25)`; the commit of a packaged crate is not known.
 #[test]
 fn the_version_has_the_commit_and_its_date() {
     let output = run(Path::new("."), &["--version"]);
@@ -206,7 +206,7 @@ fn decode_takes_ids_apart() {
     check(None, &with("snowflake", &["1541815603606036480"]), (0, "It may be ahead of the clock", ""));
     let tso = "443852055297916932\n  time      2023-08-27T18:33:41.687Z\n  sequence  4\n";
     check(None, &with("pd-tso", &["1", "443852055297916932"]), (0, tso, ""));
-    // What can be read is shown, and the rest is an error each.
+    // Ids that can be read are shown, and each other one is an error.
     check(
         None,
         &with("snowflake", &["-1", "1541815603606036480"]),
@@ -367,7 +367,7 @@ fn a_generators_bound_is_raised_and_never_lowered() {
     assert!(!folder.path().join("rowstamp.redb").exists());
 }
 
-/// As in `rowstamp check | head`: a command whose reader has ended ends as ever, and does all that it is to do.
+/// A command whose reader has ended (`rowstamp check | head`) ends as ever, and does all its work.
 #[test]
 fn a_reader_that_ends_is_no_error() {
     let folder = with_store();
@@ -456,7 +456,7 @@ fn what_is_exported_raises_another_store_and_lowers_nothing() {
     check(&to, &format!("store move --from {other}"), 0, "records: 2, written: ");
     let (_, moved) = said(to.path(), "store export -");
     assert_eq!(moved, text);
-    // What was moved away is refused, and brought back by a move.
+    // A store that was moved away is refused, and a move brings it back.
     let moved = [
         "this store was moved to the file ",
         "rowstamp.redb",

@@ -1,4 +1,4 @@
-//! What `check` passes, `serve` starts; and what would stop `serve` on this machine, `check` finds.
+//! `serve` starts with what `check` passes, and `check` finds what would stop `serve` on this machine.
 
 use std::fs::{self, Permissions};
 use std::net::TcpListener;

@@ -86,7 +86,7 @@ fn logins_over_every_transport() {
                 assert_eq!(run(client, transport, &console, &select), expect, "{client:?} {transport:?}");
             }
         }
-        // Last, for what comes behind it waits.
+        // Last, because logins after these have to wait.
         for (transport, login) in TRANSPORTS.into_iter().zip(["-unobody", "-uguest", "-udba"]) {
             let told = run(client, transport, &console, &[login, "-pwrong", "-BNe", "SELECT 1"]);
             assert!(told.contains("ERROR 1045 (28000)"), "{client:?} {transport:?}: {told}");

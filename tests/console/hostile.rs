@@ -15,7 +15,7 @@ fn still_serves(console: &Console) {
     assert_eq!(raw.rows(), ["1"]);
 }
 
-/// Behind the greeting these bytes are answered by this error, and by the end.
+/// The answer to these bytes after the greeting is this error, and then the end.
 #[track_caller]
 fn check_login(mode: TlsMode, bytes: &[u8], code: u16, expect: &str) {
     let console = Console::start_with(mode);
@@ -175,7 +175,7 @@ fn packets_that_end_the_connection() {
     for (bytes, code) in [(&too_big[0], 1153), (&too_big[1], 1153), (&packet(3, b"\x0e"), 1156)] {
         let mut raw = Raw::logged_in(console.port, 0);
         raw.send(bytes);
-        // As the client would go on, were it not told.
+        // A client that was not told would go on like this.
         raw.send(&vec![0; 100_000]);
         assert_eq!(raw.error().0, code);
         assert_eq!(raw.read(), None);
@@ -193,7 +193,7 @@ fn packets_that_end_the_connection() {
 fn garbage_at_every_stage() {
     let mut random = StdRng::seed_from_u64(1);
     let console = Console::start();
-    // Behind the login, in place of it, and behind its first packet: those count as wrong passwords, so they come last.
+    // After the login, in place of it, after its first packet. Wrong logins are held back, so they come last.
     for round in 0..300 {
         let stage = round / 100;
         let mut raw = if stage == 0 { Raw::logged_in(console.port, 0) } else { Raw::greeted(console.port) };
@@ -203,7 +203,7 @@ fn garbage_at_every_stage() {
         let mut garbage = vec![0; random.gen_range(1..3_000)];
         random.fill_bytes(&mut garbage);
         if round % 2 == 0 {
-            // What looks like a packet, so that it is looked into.
+            // It gets a packet's header, so that it is looked into.
             let nr = [0, 1, 3][stage];
             garbage = packet(nr, &garbage);
         }

@@ -12,6 +12,6 @@ mod raw;
 mod rig;
 mod throttled;
 
-/// As that file finds it.
+/// The file `fake.rs` finds the modules by these names.
 use rowstamp::admin as desk;
 use rowstamp::users;

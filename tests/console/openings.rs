@@ -1,5 +1,6 @@
-//! What GUIs and drivers send when they connect, from their public sources: each statement with the repository and file that has it.
-//! None may fail, and those whose answer the program goes by have the columns that it looks for.
+//! The statements that GUIs and drivers send when they connect, from their public sources: each statement
+//! with the repository and file that has it. None may fail. If the program goes by an answer, the answer has
+//! the columns that it looks for.
 
 use crate::console::raw::Raw;
 use crate::console::rig::Console;
@@ -98,7 +99,7 @@ const OTHERS: [Opening; 8] = [
     ("select @@version_comment limit 1", &["@@version_comment"]),
     ("select DATABASE(), USER() limit 1", &[]),
     ("SHOW WARNINGS", &["Level", "Code", "Message"]),
-    // As GUIs open a table: their name in a comment, an alias, the first rows.
+    // GUIs open a table like this: their name in a comment, an alias, the first rows.
     ("/* a GUI */ SELECT x.* FROM rowstamp.generators x LIMIT 0, 200", &["generator", "state"]),
 ];
 
@@ -120,7 +121,7 @@ fn columns(raw: &mut Raw, statement: &str) -> Vec<String> {
             rest = behind;
         }
     }
-    // An EOF packet behind the columns and one behind the rows.
+    // An EOF packet comes after the columns and one after the rows.
     let mut eofs = if first[0] == 0 { 2 } else { 0 };
     while eofs < 2 {
         let (_, packet) = raw.read().unwrap();

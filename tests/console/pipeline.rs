@@ -14,7 +14,7 @@ fn three_thousand_pipelined_queries_come_back_each_right() {
     let console = Console::start();
     let mut raw = Raw::logged_in(console.port, 0);
     let query = |nth: usize| {
-        // Of all lengths, so that buffers grow and packets lie across their ends.
+        // They have all lengths, so that buffers grow and packets lie across their ends.
         format!("\x03SELECT '{nth} {}' AS x", "x".repeat(nth * 7 % 200))
     };
     let sent: Vec<u8> = (0..QUERIES).flat_map(|nth| packet(0, query(nth).as_bytes())).collect();
@@ -75,7 +75,7 @@ fn prepared_statements() {
         );
         assert_eq!(raw.read().unwrap().1[0], 0xFE);
     }
-    // What COM_STMT_SEND_LONG_DATA says has no answer, and a closed statement is none.
+    // COM_STMT_SEND_LONG_DATA gets no answer, and a closed statement is not known any more.
     raw.command(0x18, &[&id[..], b"\0\0x"].concat());
     raw.command(0x19, &id);
     raw.command(0x17, &[&id[..], &[0, 1, 0, 0, 0]].concat());
@@ -104,7 +104,7 @@ fn prepared_statements_are_bounded() {
     assert_eq!((answer[0], &answer[1..5]), (0, &[1, 0, 0, 0][..]), "the numbers are free again");
 }
 
-/// As servers do for every client: MariaDB's takes it for malformed without.
+/// Servers do so for every client: MariaDB's takes the packet for malformed without it.
 #[test]
 fn an_oks_text_has_its_length_in_front() {
     let console = Console::start();

@@ -72,7 +72,7 @@ impl Raw {
         raw
     }
 
-    /// As the user dba, by caching_sha2_password.
+    /// Logs in as the user dba, by caching_sha2_password.
     pub(crate) fn logged_in(port: u16, capabilities: u32) -> Raw {
         let mut raw = Raw::greeted(port);
         let answer = sha2("s3crët", &raw.nonce);

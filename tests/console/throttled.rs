@@ -7,7 +7,7 @@ use crate::console::rig::Console;
 use crate::support::raw::wire::packet;
 use crate::support::wait::wait_until;
 
-/// What a login with this password is told; `None`: OK.
+/// Logs in with this password, and returns the error; `None`: OK.
 fn attempt(console: &Console, user: &str, password: &str) -> Option<String> {
     let mut raw = Raw::greeted(console.port);
     let answer = sha2(password, &raw.nonce);

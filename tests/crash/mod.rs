@@ -106,7 +106,7 @@ fn kill_and_restart(proxy: &mut Proxy, load: &Load, crashes: u32, random: &mut S
     slowest
 }
 
-/// What the writers and the killer share.
+/// The state that the writers and the killer share.
 struct Load {
     port: AtomicU16,
     stop: AtomicBool,

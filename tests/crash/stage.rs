@@ -20,7 +20,7 @@ const TABLES: [&str; 4] = [
 const RULES: &str = "schema = \"stages\"\n[generators.g]\nkind = \"sequence\"\nbatch = 50\n\
                      [tables.t]\ncolumn = \"id\"\ngenerator = \"g\"\n";
 
-/// Where it is when something is killed.
+/// The step of the INSERT in which something is killed.
 struct Step {
     name: &'static str,
     /// Another session keeps it there by this, until that.
@@ -81,7 +81,7 @@ fn in_each_step(kind: Kind) {
     for step in &STEPS {
         for victim in [Victim::Session, Victim::Proxy, Victim::Server] {
             let what = format!("{} {victim:?} while {}", kind.name(), step.name);
-            // What the proxy asks once an account is asked before.
+            // The proxy asks some things once for each account: here it asks them before the kill.
             insert(&proxy, &what);
             take(&server, &mut seen, &what, &[ROWS]);
             let mut other = connect(&server.address());

@@ -74,7 +74,7 @@ pub(crate) enum Flag {
     Contiguous,
 }
 
-/// Where a form is refused, and why.
+/// The combinations in which a form is refused, and why.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Refusal {
     /// Words of a combination that must all match; empty: everywhere.
@@ -93,7 +93,7 @@ pub(crate) struct Statement {
     pub(crate) local_file: Vec<u8>,
     /// `% tagged ...` before it: as the case's `% tags`, for this statement alone.
     pub(crate) tags: Vec<String>,
-    /// `% look` before it: SHOW WARNINGS and SELECT LAST_INSERT_ID() behind it though the case is quiet.
+    /// `% look` before it: SHOW WARNINGS and SELECT LAST_INSERT_ID() after it though the case is quiet.
     pub(crate) look: bool,
 }
 
@@ -350,7 +350,7 @@ fn parse_params(text: &str) -> Result<Vec<Param>, String> {
     Ok(params)
 }
 
-/// Behind its prefix, as bytes.
+/// Makes a parameter of the bytes in quotes that come after `prefix`.
 fn typed(prefix: &str, bytes: Vec<u8>) -> Result<Param, String> {
     Ok(match prefix {
         "" => Param::String(bytes),

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::support::raw::Param;
 
-/// What a driver with emulated prepares sends: parameters written in place of `?` outside of quotes.
+/// Writes the parameters in place of `?` outside of quotes, like a driver with emulated prepares.
 pub(crate) fn interpolate(sql: &[u8], params: &[Param]) -> Vec<u8> {
     let mut text = Vec::new();
     let mut params = params.iter();

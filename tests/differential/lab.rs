@@ -38,7 +38,7 @@ generator = "ids"
 insert_id = "packet"
 "#;
 
-/// As the cases name ids' columns, in tables and views.
+/// The names of the cases' id columns, in tables and views.
 const ID_COLUMNS: [&str; 4] = ["id", "ident", "q", "x"];
 
 pub(crate) struct Lab {
@@ -118,7 +118,7 @@ impl Lab {
         observer
     }
 
-    /// What a run through the proxy gave, and what is wrong with the bytes that its session left on the two wires.
+    /// Adds to a run through the proxy what is wrong with the bytes that its session left on the two wires.
     pub(crate) fn with_bytes(&self, result: io::Result<Record>) -> io::Result<Record> {
         let Some(taps) = &self.taps else { return result };
         let (client, server) = (taps.client.take(), taps.server.take());

@@ -60,7 +60,7 @@ fn native_against_native_passes() {
 fn a_missing_proxy_is_noticed() {
     let tally = judge_all(Lab::without_proxy, Role::Proxied, &[Variant::With, Variant::Without]);
     announce(&tally.summary("without a proxy (most must be wrong)"));
-    // Of a chosen few most may well be errors or explicit ids.
+    // Most cases of a chosen few may well be errors or explicit ids.
     for (combination, counts) in tally.by_combination().filter(|_| filter().is_none()) {
         assert!(counts.wrong > counts.right, "{combination}: too few are wrong");
         assert_eq!(counts.refused, 0, "{combination}: nobody was there to refuse");

@@ -1,10 +1,11 @@
 //! Generated ids become names, so that two runs compare whatever numbers they were given.
 //!
-//! A number counts as generated if it lies from `FIRST_ID` to below `SERVERS_OWN_FIRST_ID` and the case does not write
-//! it itself: what the server gave behind the proxy's back keeps its number and fits nothing. Ids get their
-//! names (`#1`, `#2`) by first appearance in the tables, where they are read in ascending order: a run that gave ids
-//! in another order, or to other rows, gets other names. What never was in a table (a burned id that a function still
-//! shows, arithmetic on ids) is named apart (`~1`), so that one such number does not shift all others.
+//! A number counts as generated if it lies from `FIRST_ID` to below `SERVERS_OWN_FIRST_ID` and the case does
+//! not write it itself. An id that the server gave without the proxy keeps its number and fits nothing. Ids
+//! get their names (`#1`, `#2`) by first appearance in the tables, where they are read in ascending order: a
+//! run that gave ids in another order, or to other rows, gets other names. A number that never was in a table
+//! (a burned id that a function still shows, arithmetic on ids) is named apart (`~1`), so that it does not
+//! shift all others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -47,7 +48,7 @@ impl Renamer {
         renamed
     }
 
-    /// Whether the ids seen in tables are one run without gaps.
+    /// True if the ids seen in tables are one run without gaps.
     pub(crate) fn ids_in_tables_adjoin(&self) -> bool {
         let mut ids = self.in_tables.keys();
         let mut last = ids.next().copied();

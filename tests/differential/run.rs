@@ -17,13 +17,14 @@ const STATUS_COMPARED: u16 = 0x0001 | 0x0002 | 0x0008 | 0x0200;
 /// "This command is not supported in the prepared statement protocol yet".
 const ER_UNSUPPORTED_PS: u16 = 1295;
 const ER_NOT_SUPPORTED_YET: u16 = 1235;
-/// Where both the native counter of a case's first table and the proxy's sequence start.
+/// The first number of the native counter of a case's first table, and of the proxy's sequence.
 pub(crate) const FIRST_ID: u64 = 1_000_001;
 const SHIFTED_FIRST_ID: u64 = 2_000_007;
 /// Further tables count from elsewhere: were parent and child numbered alike, their ids could not be told apart. The
 /// thirteenth stays below `SERVERS_OWN_FIRST_ID`.
 pub(crate) const BETWEEN_TABLES: u64 = 800_000;
-/// Where counters start that must never be used, those of ruled tables behind the proxy; MEDIUMINT must hold it.
+/// The first number of counters that must never be used: those of ruled tables in a proxied run. MEDIUMINT
+/// must hold it.
 pub(crate) const SERVERS_OWN_FIRST_ID: u64 = 12_000_001;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,7 +37,7 @@ impl Protocol {
     pub(crate) const ALL: [Protocol; 2] = [Protocol::Text, Protocol::Prepared];
 }
 
-/// Whether the tables have AUTO_INCREMENT.
+/// Tables with or without AUTO_INCREMENT.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Variant {
     With,
@@ -66,14 +67,14 @@ pub(crate) struct Fact {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Record {
     pub(crate) facts: Vec<Fact>,
-    /// What the proxy answered with its own 1235: steps and messages.
+    /// The proxy's own errors 1235: steps and messages.
     pub(crate) refusals: Vec<(usize, String)>,
-    /// What is wrong with the bytes on both sides of the proxy: `Lab::with_bytes`.
+    /// Complaints about the bytes on both sides of the proxy: `Lab::with_bytes`.
     pub(crate) bytes: Vec<String>,
 }
 
 impl Record {
-    /// What the tables held after a step.
+    /// The rows of the tables after a step.
     pub(crate) fn tables(&self, step: usize) -> impl Iterator<Item = &str> {
         self.facts
             .iter()

@@ -35,7 +35,7 @@ impl Combination {
         [self.server.name(), protocol, variant]
     }
 
-    /// Whether all these of `WORDS` are true of it.
+    /// True if all these of `WORDS` are true of it.
     pub(crate) fn matches(self, words: &[String]) -> bool {
         words.iter().all(|word| self.words().contains(&word.as_str()))
     }

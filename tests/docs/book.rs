@@ -27,7 +27,7 @@ const BESIDE: [&str; 7] = [
 ];
 /// Pages whose blocks of commands a test runs as they stand (tests/migrate).
 const WALKED: [&str; 2] = ["docs/migrate.md", "docs/migrate-back.md"];
-/// What commands are written in.
+/// The languages of blocks with commands.
 const SHELLS: [&str; 3] = ["console", "sh", "bash"];
 /// The first line of those that no test runs.
 const NOT_RUN: &str = "# not run";
@@ -139,8 +139,8 @@ fn pages_are_short() {
     }));
 }
 
-/// What GitHub and mdBook would show differently: headings whose anchors differ, and HTML, which GitHub takes out and mdBook
-/// warns of where it is not closed.
+/// Pages have nothing that GitHub and mdBook would show differently: headings whose anchors differ, and HTML,
+/// which GitHub takes out and mdBook warns of if it is not closed.
 #[test]
 fn pages_are_the_same_on_github_and_in_the_book() {
     none(book().iter().filter(|(path, _)| *path != SUMMARY).flat_map(|(path, page)| {

@@ -42,7 +42,7 @@ fn word(value: &PossibleValue) -> String {
     format!("`{}`{meaning}", value.get_name())
 }
 
-/// What is not in the text of an argument: its words, its default, its variable.
+/// The facts that are not in the text of an argument: its words, its default, its variable.
 fn more(arg: &Arg) -> String {
     let values: Vec<_> = arg.get_possible_values().iter().map(word).collect();
     let values = (!values.is_empty()).then(|| format!(" One of {}.", values.join("; ")));

@@ -17,7 +17,7 @@ fn halves(path: &str) -> (&str, &str) {
     path.rsplit_once('.').unwrap_or_else(|| panic!("{path} is under no header"))
 }
 
-/// As the file has it: `[listen.tls]`, `[[admin.users]]`.
+/// The header as the file has it: `[listen.tls]`, `[[admin.users]]`.
 fn header(section: &str) -> String {
     match section.strip_suffix("[0]") {
         Some(list) => format!("[[{list}]]"),
@@ -37,7 +37,7 @@ fn shown(value: &Value) -> String {
     if value.is_null() { "-".to_owned() } else { format!("`{value}`") }
 }
 
-/// What a key means, and each of its words that has a comment and is not explained there.
+/// The meaning of a key, and of each of its words that has a comment and is not explained there.
 fn meaning(key: &Key<'_>) -> String {
     let meaning = key.schema["description"].as_str().unwrap_or_else(|| panic!("{} has no comment", key.path));
     let choices = key.schema["oneOf"].as_array().into_iter().flatten();
@@ -89,7 +89,7 @@ fn shared(name: &str, key: &str) -> Option<usize> {
     (rest.is_empty() || rest.starts_with('.')).then_some(key.len() - rest.len())
 }
 
-/// What the rows of docs/reload.md say of the key: "`store.*`, except for `store.deadline` | after a restart".
+/// The key's effect by docs/reload.md: "`store.*`, except for `store.deadline` | after a restart".
 fn told<'a>(rows: &[(&'a str, &'a str)], key: &str) -> Option<&'a str> {
     let best = |(names, _): &&(&str, &str)| {
         let (names, _) = names.split_once("except").unwrap_or((*names, ""));

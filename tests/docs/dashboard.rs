@@ -74,7 +74,7 @@ const WORDS: [&str; 29] = [
     "without",
     "deriv",
 ];
-/// Behind which names of labels stand in parentheses.
+/// Words after which names of labels stand in parentheses.
 const OF_LABELS: [&str; 6] = ["by", "without", "on", "ignoring", "group_left", "group_right"];
 /// That Prometheus adds to everything it reads.
 const ADDED: [&str; 2] = ["instance", "job"];
@@ -131,7 +131,7 @@ fn series(name: &str) -> Option<(&'static Entry, BTreeSet<&'static str>)> {
     Some((entry, labels.collect()))
 }
 
-/// What of an expression is not as the catalogue has it.
+/// The parts of an expression that are not as the catalogue has them.
 fn faults(expression: &str) -> Vec<String> {
     let tokens = tokens(expression);
     let (mut faults, mut known, mut named) = (Vec::new(), BTreeSet::new(), Vec::new());
@@ -338,7 +338,7 @@ fn the_dashboard_asks_for_real_metrics() {
             check("a variable", variable["definition"].as_str().unwrap());
         }
     }
-    // What it does not show: said by others of the same.
+    // Metrics that it does not show, because others say the same.
     let left_out = [
         "rowstamp_generator_bound",
         "rowstamp_generator_node",

@@ -9,7 +9,8 @@ use super::{check_part, read};
 
 const PAGE: &str = "docs/errors.md";
 
-/// Whether a heading, or a section from its heading on, begins with that number: `1235`, `1235: refused statements`.
+/// True if a heading, or a section from its heading on, begins with that number: `1235`,
+/// `1235: refused statements`.
 fn is_of(text: &str, code: u16) -> bool {
     let number = text.split(|c: char| !c.is_ascii_digit()).next();
     number.is_some_and(|number| number.parse::<u16>() == Ok(code))

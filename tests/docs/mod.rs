@@ -1,4 +1,4 @@
-//! What is written about Rowstamp is as the code is: examples, schemas, references, alert rules, the dashboard.
+//! The texts about Rowstamp agree with the code: examples, schemas, references, alert rules, the dashboard.
 //!
 //! `ROWSTAMP_UPDATE=1 cargo test --test library docs::` writes what of it is generated.
 

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
-/// What of a page others name, or a test runs.
+/// The parts of a page that others name, or that a test runs.
 #[derive(Debug, Default)]
 pub(super) struct Page {
     pub(super) headings: Vec<Heading>,
-    /// Where links and pictures lead, as written.
+    /// The targets of links and pictures, as written.
     pub(super) links: Vec<String>,
     pub(super) blocks: Vec<Block>,
     /// Comments too.
@@ -18,19 +18,19 @@ pub(super) struct Page {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Heading {
     pub(super) text: String,
-    /// As a link names it.
+    /// The name that a link uses.
     pub(super) anchor: String,
 }
 
 /// A block of code.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Block {
-    /// Behind the fence; empty for one that is only indented.
+    /// The words after the fence; empty for a block that is only indented.
     pub(super) info: String,
     pub(super) text: String,
 }
 
-/// What text belongs to, as long as it is open.
+/// The page that is being read, and the heading or block that is open and gets the text.
 #[derive(Default)]
 struct Reading {
     page: Page,
@@ -39,7 +39,8 @@ struct Reading {
 }
 
 impl Page {
-    /// With the extensions that both have. mdBook's own, `{#id}` behind a heading, is text here, which a test forbids.
+    /// Reads with the extensions that both have. mdBook's own, `{#id}` after a heading, is text here, and a
+    /// test forbids it.
     pub(super) fn parse(text: &str) -> Page {
         let options = Options::ENABLE_TABLES
             | Options::ENABLE_FOOTNOTES

@@ -1,5 +1,5 @@
-//! What the program tells its users names no file that `cargo install` does not bring: it names pages of the book by the
-//! command that prints them, and they are there.
+//! The program's texts for its users name no file that `cargo install` does not bring. They name pages of the
+//! book by the command that prints them, and the pages are there.
 
 use clap::{Command, CommandFactory};
 use rowstamp::book::PAGES;
@@ -12,7 +12,7 @@ use super::{files, read};
 /// Files and folders of the repository, as texts would name them.
 const NOT_INSTALLED: [&str; 7] =
     ["README", "docs/", "examples/", "schemas/", "ARCHITECTURE", "CONTRIBUTING", "CHANGELOG"];
-/// What the program's own files end in: its page is served as it stands.
+/// The endings of the program's own files: its web page is served as it stands.
 const SOURCES: [&str; 3] = [".rs", ".js", ".html"];
 
 /// The first of them in a text.

@@ -17,7 +17,7 @@ use crate::support::wait::wait_until;
 /// A driver's: who waits longer for a server that hangs gives up, and tries a new connection.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What the proxy says while it does not know that it holds the tables' locks.
+/// The proxy says one of these while it does not know that it holds the tables' locks.
 const LOCKS_AWAY: [&str; 2] = [
     "Rowstamp cannot check its locks on the tables",
     "Rowstamp could not check its locks on the tables in time",
@@ -48,7 +48,7 @@ struct Told {
     rows: Vec<Row>,
 }
 
-/// What the writers and the drill share.
+/// The state that the writers and the drill share.
 pub(crate) struct Load<'a> {
     pub(crate) stop: AtomicBool,
     proxies: &'a [Proxy],
@@ -126,7 +126,7 @@ impl<'a> Load<'a> {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Until every writer has been acknowledged a row in each table behind `since`.
+    /// Waits until every writer has been acknowledged a row in each table after `since`.
     pub(crate) fn wait_until_all_wrote(&self, since: Instant) {
         wait_until(
             || format!("a writer is not acknowledged any row; {}", self.logs()),

@@ -3,8 +3,8 @@
 //!
 //! Writers insert the same rows through the proxy into two tables: `ruled`, whose ids are the proxy's, and `native`, which has
 //! AUTO_INCREMENT. Native ids go on from where the replica stood, so the lost rows collide when they come back; a drill
-//! without such collisions proves nothing, and fails. Ruled ids must not collide, and every row that was acknowledged, before the
-//! failover or behind it, must stand there under the id that its client was told.
+//! without such collisions proves nothing, and fails. Ruled ids must not collide. Every row that was
+//! acknowledged, before the failover or after it, must stand there under the id that its client was told.
 //!
 //! `ROWSTAMP_DRILLS` says how often (tests/failover.sh: 20), by turns with a proxy and its embedded store, and with two proxies and
 //! etcd, and every second pair of drills with a primary that hangs instead of one that is killed; `ROWSTAMP_SEED` repeats the times of
@@ -44,7 +44,7 @@ column = "id"
 generator = "ruled"
 "#;
 
-/// What a drill came to.
+/// The results of a drill.
 struct Figures {
     acknowledged: usize,
     not_acknowledged: usize,
@@ -92,7 +92,7 @@ enum Fleet {
     Etcd,
 }
 
-/// What becomes of the primary.
+/// The way in which the primary fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fault {
     /// kill -9: its connections end.
@@ -181,7 +181,7 @@ fn drill(fleet: Fleet, fault: Fault, random: &mut StdRng) -> Option<Figures> {
     })
 }
 
-/// What happened under the load, and when.
+/// The events under the load, with their times.
 struct Course {
     killed: Instant,
     promoted: Instant,

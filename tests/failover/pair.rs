@@ -34,7 +34,7 @@ pub(crate) struct Pair {
     pub(crate) replica: Server,
 }
 
-/// What came of a table's rows that the replica lacked.
+/// The result of loading back a table's rows that the replica lacked.
 #[derive(Debug, Default)]
 pub(crate) struct LoadedBack {
     pub(crate) missing: usize,

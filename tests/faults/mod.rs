@@ -30,7 +30,7 @@ const LIMITS: &str = "[limits]\nhandshake_timeout = \"1s\"\nidle_timeout = \"2s\
 const GIVEN_BACK: Duration = NEVER;
 /// A client of ours waits no longer for what a wire has swallowed.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Of a visit in either direction, more or less.
+/// The bytes of a visit in either direction, more or less.
 const SPAN: u64 = 1000;
 const VISITORS: u64 = 8;
 /// Connections of the control account come and go.
@@ -68,7 +68,7 @@ impl Bench {
         fs::read_dir(format!("/proc/{}/fd", self.proxy.pid)).map_or(0, Iterator::count)
     }
 
-    /// What the proxy has open when nobody is there.
+    /// The number of files that the proxy has open when nobody is there.
     fn files_at_rest(&self) -> usize {
         let (mut last, mut since) = (self.files(), Instant::now());
         while since.elapsed() < Duration::from_secs(1) {
@@ -102,7 +102,7 @@ impl Bench {
         (0..count).map(|_| u64::from(one().is_err())).sum()
     }
 
-    /// What is stored is what was told.
+    /// Checks that the stored rows are those that were told.
     fn judge(&self) -> usize {
         let mut client = self.server.client();
         told::wait_until_quiet(&mut client, "faults");
@@ -196,7 +196,7 @@ fn at_every_byte_on_mysql9() {
     at_every_byte(Kind::MySql9);
 }
 
-/// What the proxy asks the server in front of the first statement is never answered, and the client does not wait.
+/// The proxy's question before the first statement is never answered, and the client does not wait.
 fn gone_while_held(kind: Kind) {
     let Some(bench) = Bench::start(kind, "disabled", LIMITS) else { return };
     let options = Options { database: Some("faults".to_owned()), ..Options::default() };

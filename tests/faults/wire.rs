@@ -49,7 +49,7 @@ pub(crate) struct Wire {
 
 struct Shared {
     target: String,
-    /// Of the next connections, one each.
+    /// The faults of the next connections, one for each.
     next: Mutex<VecDeque<Fault>>,
     /// The connection that began last.
     last: Mutex<Arc<Connection>>,
@@ -83,17 +83,17 @@ impl Wire {
         self.port.address()
     }
 
-    /// What becomes of a connection to come: the next one that nothing else is planned for.
+    /// Plans a fault for the next connection that nothing else is planned for.
     pub(crate) fn plan(&self, fault: Fault) {
         lock(&self.shared.next).push_back(fault);
     }
 
-    /// Nothing becomes of those to come.
+    /// Plans nothing for the connections to come.
     pub(crate) fn forget(&self) {
         lock(&self.shared.next).clear();
     }
 
-    /// What fell into a blackhole sees its end.
+    /// Ends the connections that fell into a blackhole.
     pub(crate) fn repair(&self) {
         self.shared.is_mended.store(true, Ordering::Relaxed);
     }
@@ -181,7 +181,7 @@ impl Connection {
         }
     }
 
-    /// What comes is read, so that only the receiver notices, who is left waiting.
+    /// Reads all that comes, so that only the receiver notices, who is left waiting.
     fn swallow(&self, from: &mut TcpStream, to: &TcpStream, buffer: &mut [u8]) {
         while let Ok(1..) = from.read(buffer) {}
         while !self.is_mended.load(Ordering::Relaxed) {

@@ -25,7 +25,7 @@ const DB: &str = "guards";
 /// Steps in a run of all tests.
 const STEPS: u64 = 40;
 
-/// Of what became of the steps.
+/// The counts of the steps' results.
 #[derive(Default)]
 struct Tally {
     steps: AtomicU64,
@@ -215,7 +215,7 @@ fn kill_a_lock(direct: &mut Client, tally: &Tally) {
     }
 }
 
-/// What each proxy's processes said, one after the other, for the case that an id comes twice.
+/// The logs of each proxy's processes, one after the other, for the case that an id comes twice.
 #[derive(Default)]
 struct Logs {
     /// Its folder, and what its processes said that have ended.
@@ -261,7 +261,7 @@ fn last_of(text: &str) -> &str {
 /// Ids so far below the highest are looked at while the campaign runs: a look at millions of rows would take all of the machine.
 const RECENT_IDS: u64 = 200_000;
 
-/// What tells which rows are looked at.
+/// The rows that [`assert_unique`] looks at.
 enum Rows {
     Recent,
     All,

@@ -10,7 +10,7 @@ use crate::support::servers::{ServerOptions, announce};
 use crate::support::{Kind, Proxy, Server, proxy, told};
 
 const RULES: &str = "schema = \"idle\"\n[generators.t]\nkind = \"sequence\"\n[tables.t]\ncolumn = \"id\"\ngenerator = \"t\"\n";
-/// Of the proxy's memory; its first sessions, that make what all share, not counted.
+/// The most memory of the proxy for one session. The first sessions do not count: they make what all share.
 const BYTES_MAX: u64 = 20 * 1024;
 const FIRST: usize = 50;
 

@@ -1,4 +1,4 @@
-//! What a control account may not see is said.
+//! Findings say what a control account may not see.
 
 use crate::lint::rig::{Folder, Found, RULES, TABLE, client};
 use crate::support::raw::Client;
@@ -32,7 +32,7 @@ impl Rig {
     }
 }
 
-/// What docs/accounts.md and docs/check.md grant.
+/// The rights that docs/accounts.md and docs/check.md list.
 fn all(kind: Kind) -> Vec<&'static str> {
     let routines = match kind {
         Kind::MariaDb => "SELECT ON mysql.proc",

@@ -62,7 +62,7 @@ impl Folder {
         fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
     }
 
-    /// The rules of a schema, behind its name.
+    /// Writes the rules of a schema, after its name.
     pub(crate) fn rules(&self, schema: &str, rules: &str) {
         let text = format!("schema = '{schema}'\n{rules}");
         fs::write(self.path().join(format!("rules/{schema}.toml")), text).unwrap();
@@ -72,7 +72,7 @@ impl Folder {
         Command::new(env!("CARGO_BIN_EXE_rowstamp")).current_dir(self.path()).args(args).output().unwrap()
     }
 
-    /// What it finds; the exit code says whether there are errors among it.
+    /// The findings of `check --online`. The exit code must say whether there are errors among them.
     #[track_caller]
     pub(crate) fn check(&self) -> Found {
         let output = self.run(&["check", "--online", "--json"]);
@@ -110,7 +110,7 @@ impl Found {
         self.0["findings"].as_array().unwrap().iter().any(|one| one["code"] == code)
     }
 
-    /// Of the first of a code.
+    /// The severity, reason and remedy of the first finding with this code.
     pub(crate) fn text(&self, code: &str) -> String {
         let mut findings = self.0["findings"].as_array().unwrap().iter();
         let one = findings.find(|one| one["code"] == code).unwrap_or_else(|| panic!("{code}: {:#}", self.0));

@@ -7,13 +7,13 @@ use crate::support::raw::Client;
 #[derive(Clone, Copy)]
 struct Row {
     code: &'static str,
-    /// What the database that shows it has; empty: it is not there.
+    /// The tables of the database that shows it; empty: there is no such database.
     shows: &'static str,
-    /// That of the one that does not.
+    /// Those of the database that does not show it.
     not: &'static str,
     /// Rules of the first, and of the second.
     rules: (&'static str, &'static str),
-    /// What the store has of generator `g`, in both: other fields than the usual ones.
+    /// The fields of `g`'s record in the store in both, besides the usual ones; empty: no record.
     stored: &'static str,
 }
 

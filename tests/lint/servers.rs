@@ -1,4 +1,5 @@
-//! What a server's settings show, and what its store does. Servers of their own: settings are global.
+//! Findings about a server's settings, and about the store. Tests that change settings have servers of their
+//! own: settings are global.
 
 use std::fs;
 
@@ -260,11 +261,11 @@ fn a_lock_that_another_holds() {
     }
 }
 
-/// What only one of the servers has.
+/// Cases that are tried on one kind of server each.
 #[test]
 fn peculiarities() {
     let rows = [
-        // The primary key has row_end behind the id, though nobody wrote it there.
+        // The primary key has row_end after the id, though nobody wrote it there.
         (
             Kind::MariaDb,
             "column-not-unique",

@@ -1,4 +1,4 @@
-//! What is printed where, and how the command ends.
+//! The text that the command prints, where it prints it, and how it ends.
 
 use std::fs;
 
@@ -17,7 +17,7 @@ fn run(folder: &Folder, line: &str) -> (i32, String, String) {
 #[test]
 fn for_people() {
     for kind in Kind::ALL {
-        // Of its own: what other tests create on the shared one is counted too.
+        // A server of its own: tables that other tests create on the shared one are counted too.
         let Some(server) = Server::start(kind) else { continue };
         let server = &server;
         client(server).run(

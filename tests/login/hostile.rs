@@ -23,7 +23,7 @@ use crate::support::wait::NEVER;
 
 const OK: &[u8] = b"\0\0\0\x02\0\0\0";
 
-/// What MySQL 9 sends first, with a plugin of no special form.
+/// The packet that MySQL 9 sends first, with a plugin of no special form.
 fn greeting() -> Vec<u8> {
     let mut out = b"\x0a9.7.4\0\x05\0\0\0ABCDEFGH\0\xff\xff\xff\x02\0\xff\xdf\x15".to_vec();
     out.extend_from_slice(b"\0\0\0\0\0\0\0\0\0\0IJKLMNOPQRST\0some_plugin\0");
@@ -147,7 +147,7 @@ fn plain_bytes_behind_an_ssl_request_close_the_connection() {
     assert!(proxy.ends.recv_timeout(NEVER).unwrap().unwrap_err().contains("TLS"));
 }
 
-/// What the client gets in the greeting's place, and the failure that is counted.
+/// The client gets `expect` in the greeting's place, and `failure` is counted.
 #[track_caller]
 fn check_server(script: &[u8], expect: &[u8], failure: ConnectFailure) {
     let (backend, _received) = fake(vec![script.to_vec()]);
@@ -225,7 +225,8 @@ fn a_login_has_a_deadline_however_the_bytes_trickle() {
     }
 }
 
-/// The client sends `bytes` at once and gets these packets; the server gets `behind` after the handshake response.
+/// The client sends `bytes` at once and gets `answers`. After the handshake response the server gets the
+/// packets of the last argument.
 #[track_caller]
 fn check_pipelined(script: Vec<Vec<u8>>, bytes: &[u8], answers: &[Vec<u8>], behind: &[Vec<u8>]) {
     let (backend, received) = fake(script);

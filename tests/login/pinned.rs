@@ -67,7 +67,7 @@ fn a_pinned_key() {
                 assert_eq!(answer.is_ok(), works, "{what}");
                 match answer {
                     Ok(name) => assert_eq!(name, format!("{user}@%")),
-                    // Where the proxy is in between, it says what to do.
+                    // 1045 comes from the server or the proxy, 2061 from the client itself.
                     Err(said) => assert!(said.contains("1045") || said.contains("2061"), "{what}"),
                 }
                 assert!(log_in(&proxy, user, "wrong", has).unwrap_err().contains("ERROR"));

@@ -16,7 +16,7 @@ use tokio::net::{TcpListener, UnixListener};
 pub(crate) struct Proxy {
     pub(crate) port: u16,
     pub(crate) socket: PathBuf,
-    /// What became of each login, in the order in which they ended.
+    /// The result of each login, in the order in which they ended.
     pub(crate) ends: std::sync::mpsc::Receiver<Result<String, String>>,
     dir: tempfile::TempDir,
     /// Its tasks end with it.
@@ -60,7 +60,7 @@ impl Proxy {
         Proxy { port, socket, ends, dir, _runtime: runtime }
     }
 
-    /// Where its certificate is.
+    /// The path of its certificate.
     pub(crate) fn certificate(&self) -> PathBuf {
         self.dir.path().join("state/tls.pem")
     }

@@ -73,7 +73,7 @@ impl Server {
         self.dir.path().join("data").join(name)
     }
 
-    /// As root, straight to the server.
+    /// Runs SQL as root, straight on the server.
     pub(crate) fn sql(&self, sql: &str) -> Output {
         let socket = format!("--socket={}", self.socket.display());
         Command::new("mariadb").args(["--no-defaults", "-uroot", &socket, "-BNe", sql]).output().unwrap()
@@ -151,7 +151,8 @@ fn initialise(kind: Kind, daemon: &[String], data: &Path) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// What mariadb-install-db does, whose programs need another loader here. A statement must not share its line with another.
+/// Does the work of mariadb-install-db, whose programs need another loader here. A statement must not share
+/// its line with another.
 fn bootstrap(command: &mut Command, data: &str) -> std::io::Result<Output> {
     std::fs::create_dir(data.trim_start_matches("--datadir="))?;
     let mut script = "create database mysql;\nuse mysql;\nSET @auth_root_socket=NULL;\nSET @skip_auth_anonymous_users=1;\n"

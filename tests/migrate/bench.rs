@@ -31,7 +31,7 @@ impl Bench {
         Bench { programs }
     }
 
-    /// What it prints, standard error behind standard output, and how it ends.
+    /// Runs the line. Returns how it ends, and what it prints: standard error after standard output.
     pub(crate) fn run(&self, folder: &Path, line: &str) -> (Option<i32>, String) {
         let path = std::env::var("PATH").unwrap_or_default();
         let path = format!("{}:{path}", self.programs.path().display());

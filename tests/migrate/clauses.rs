@@ -1,4 +1,5 @@
-//! What the servers say to the clauses that `migrate sql` prints, and to stricter ones: a server that learns more shows here.
+//! The servers' answers to the clauses that `migrate sql` prints, and to stricter ones: a server that learns
+//! more shows here.
 
 use crate::migrate::bench::{Bench, folder};
 use crate::support::raw::Client;

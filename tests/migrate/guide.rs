@@ -14,7 +14,7 @@ pub(crate) enum Part {
     File { name: String, text: String },
     /// ```` ```sql ````: what an administrator of the server runs.
     Sql(String),
-    /// `$ COMMAND` in a block, and the lines behind it.
+    /// `$ COMMAND` in a block, and the lines after it.
     Command { line: String, output: String },
     /// `<!-- test: WHAT -->`
     Happens(String),
@@ -60,10 +60,11 @@ fn commands(block: &[&str]) -> Vec<Part> {
     parts
 }
 
-/// What depends on how far the generator has come when it is asked: whether its ids are above the highest of the counter's yet.
+/// Words of the lines that depend on how far the generator has come when it is asked: its ids may be above
+/// the highest of the counter's already.
 const MOVING: [&str; 2] = ["counter is at", " above "];
 
-/// What two runs have in common: numbers are any number, and columns are as wide as they are.
+/// The text that two runs have in common: each number is `#`, and columns have any width.
 pub(crate) fn alike(text: &str) -> String {
     let mut alike = String::new();
     for line in text.lines().filter(|line| !MOVING.iter().any(|words| line.contains(words))) {

@@ -37,7 +37,7 @@ const MORE: [&str; 4] = [
 
 const ALL: [&str; 3] = ["k.orders", "k.items", "`k 2`.`no``tes`"];
 
-/// What the guide grants, in both schemas.
+/// The guide's grants, for both schemas.
 const GRANTS: [&str; 4] = [
     "CREATE USER looks@'%' IDENTIFIED BY ''",
     "GRANT SELECT, SHOW VIEW, TRIGGER, EVENT ON k.* TO looks@'%'",
@@ -79,7 +79,7 @@ fn shown(root: &mut Client) -> Shown {
     Shown(definitions, sums.iter().map(|sql| root.run(*sql)[0].cell(0, 0).unwrap()).collect())
 }
 
-/// As the definitions are when the id's family is BIGINT.
+/// The same definitions with BIGINT for the id and the columns that refer to it.
 fn widened(shown: &Shown) -> Shown {
     let family =
         ["`id` int(10) unsigned", "`id` int unsigned", "`up` ", "`last` ", "`order_id` ", "`order;id` "];

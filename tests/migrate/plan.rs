@@ -51,7 +51,7 @@ fn tables_are_listed_and_rules_are_added() {
             (&241.into(), &242.into(), &14.into()),
             "{json:#}"
         );
-        // What people wrote stays, and what they have is not proposed again.
+        // The rules that people wrote stay, and tables that have one are not proposed again.
         let mine = "# mine\nschema = \"plan\"\n[generators.x]\nkind = \"sequence\" # of mine\n[tables.small]\ncolumn = \"no\"\ngenerator = \"x\"\n";
         fs::write(&file, mine).unwrap();
         bench.check(

@@ -68,7 +68,7 @@ fn two_shards_are_seeded_and_compared() {
     bench.check(&folder, "rowstamp migrate seed --table u", 0, &["s.u: new nodes begin at 20"]);
 }
 
-/// What the account does not see of one server is not left out in silence.
+/// Tables that the account does not see on one server are not left out in silence.
 #[test]
 fn a_shard_whose_tables_the_account_does_not_see() {
     let (Some(first), Some(second)) = (Server::start(Kind::MariaDb), Server::start(Kind::MariaDb)) else {
@@ -213,7 +213,7 @@ fn a_store_that_a_proxy_holds() {
     }
 }
 
-/// Where the step goes from 2 to 1, odd ids of the server's counter may be anywhere: also above the generator's own.
+/// If the step goes from 2 to 1, odd ids of the counter may be anywhere, also above the generator's own.
 #[test]
 fn a_generator_that_is_made_whole_begins_above_the_counters_ids() {
     for kind in Kind::ALL {

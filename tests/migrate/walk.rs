@@ -26,7 +26,7 @@ fn a_live_table_moves_and_comes_back_on_mysql9() {
 }
 
 fn walk(kind: Kind) {
-    // As a server that keeps bounds is to be: the plan would warn.
+    // A server that keeps bounds needs this: else the plan would warn.
     let arguments = vec!["--innodb-flush-log-at-trx-commit=1".to_owned()];
     let options = ServerOptions { arguments, ..ServerOptions::default() };
     let Some(server) = Server::start_with(kind, options) else { return };
@@ -151,7 +151,7 @@ impl Walk<'_> {
         load.go_on();
     }
 
-    /// What it prints is what the guide shows, numbers and MySQL's words apart.
+    /// Runs the command. MariaDB's output must be what the guide shows, apart from numbers.
     fn command(&mut self, line: &str, shown: &str) -> String {
         let (code, found) = self.bench.run(self.proxy.dir(), line);
         self.transcript.extend(["$ ", line, "\n", &found]);
@@ -164,7 +164,7 @@ impl Walk<'_> {
     }
 }
 
-/// The command with this number behind the option, whatever number the guide has there.
+/// The command with this number after the option, whatever number the guide has there.
 fn given(line: &str, option: &str, number: Option<u64>) -> String {
     let (Some((before, behind)), Some(number)) = (line.split_once(option), number) else {
         return line.to_owned();
@@ -185,7 +185,7 @@ fn judged(server: &Server, load: &Load) -> usize {
     let lost: Vec<_> = told.iter().filter(|one| !tokens.contains(&one.token)).collect();
     assert!(lost.is_empty(), "{}: {} rows are lost: {:?}", server.kind.name(), lost.len(), lost.first());
     assert_eq!(stored.len(), told.len(), "rows that nobody was told of");
-    // Where both kinds of writers lived, they did: odd ids of the counter, even ones of the generator.
+    // Chapters in which both kinds of writers wrote: the counter gave odd ids, the generator even ones.
     let mut both = BTreeSet::new();
     for chapter in 0..=load.chapter.load(Ordering::SeqCst) {
         let of = |place| told.iter().filter(move |one| one.chapter == chapter && one.place == place);

@@ -14,17 +14,18 @@ use crate::support::wait::NEVER;
 
 pub(crate) const WRITERS: usize = 16;
 
-/// A pause behind each statement: the machine has other things to do, and the walk is long.
+/// A pause after each statement: the machine has other things to do, and the walk is long.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Where a writer writes to.
+/// The place that a writer writes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
     Server,
     Proxy,
 }
 
-/// What a writer was told of a row. Of several rows of one statement it asks for the first one's id only.
+/// A row that a writer wrote, and the id that it was told. If a statement has several rows, the writer asks
+/// for the first one's id only.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Told {
     pub(crate) token: u64,
@@ -38,7 +39,7 @@ pub(crate) struct Load {
     addresses: [String; 2],
     /// For each writer: how often it was told to reconnect, doubled, and where to.
     orders: Vec<AtomicUsize>,
-    /// What each has done of it.
+    /// The last order that each has carried out.
     done: Vec<AtomicUsize>,
     pub(crate) chapter: AtomicUsize,
     pub(crate) stop: AtomicBool,

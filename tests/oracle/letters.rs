@@ -5,14 +5,14 @@ use rowstamp::sql::letters::KNOWN;
 use crate::support::raw::Client;
 use crate::support::servers::{Kind, Server};
 
-/// What the server makes of each of these bytes; `?` where it makes nothing of it.
+/// The letter that the server makes of each of these bytes, in hex; that of `?` if it makes nothing of it.
 fn converted(client: &mut Client, set: &str, bytes: &[u8]) -> Vec<String> {
     let one = |byte: &u8| format!("HEX(CONVERT(CONVERT(x'{byte:02x}' USING {set}) USING utf8mb4))");
     let outcomes = client.run(format!("SELECT {}", bytes.iter().map(one).collect::<Vec<_>>().join(",")));
     (0..bytes.len()).map(|column| outcomes[0].cell(0, column).unwrap_or_default()).collect()
 }
 
-/// Whether the server takes each as the beginning of a name without quotes, and behind another letter.
+/// True if the server takes each as the beginning of a name without quotes, and after another letter.
 fn are_names(client: &mut Client, bytes: &[u8]) -> bool {
     let mut sql = b"SELECT 1 AS a".to_vec();
     for &byte in bytes {

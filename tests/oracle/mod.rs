@@ -139,7 +139,7 @@ struct Judge {
     wrong: Vec<String>,
 }
 
-/// What a text became, to be prepared as well.
+/// The rewritten text, which is to be prepared as well.
 struct Rewritten {
     from: usize,
     text: Vec<u8>,
@@ -246,7 +246,8 @@ impl Judge {
         }
     }
 
-    /// What the server could prepare, under our eyes: what it becomes, and how many parameters that has.
+    /// Reads and rewrites a text that the server could prepare. Returns the rewritten text, and how many
+    /// parameters it has.
     fn compare(
         &self,
         text: &[u8],

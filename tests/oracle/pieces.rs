@@ -1,4 +1,4 @@
-//! What texts are put together from. Bytes, since a session's character set is any of the server's.
+//! The pieces that texts are put together from. They are bytes: a session may have any character set.
 
 /// Values and what stands between them: most texts of these prepare.
 const WELL_FORMED: &[&[u8]] = &[

@@ -75,7 +75,7 @@ impl Balancer {
         self.column("chkdown").iter().map(|count| count.parse::<u32>().expect("a number")).sum()
     }
 
-    /// Of each proxy; nothing while HAProxy does not answer.
+    /// A column of HAProxy's statistics, a value for each proxy; empty while HAProxy does not answer.
     fn column(&self, name: &str) -> Vec<String> {
         let mut answer = String::new();
         let asked = UnixStream::connect(&self.socket).and_then(|mut socket| {

@@ -1,7 +1,7 @@
-//! What a load balancer makes of an outage. Two proxies stand behind HAProxy, which asks each for `/readyz`
-//! as docs/load-balancers.md says; behind them are a MariaDB primary and its replica, beside them etcd. Readers
-//! run SELECTs all the time, on sessions that they keep and on new ones. Then one after the other: etcd is frozen,
-//! a table is used up, the primary is switched, a proxy is killed.
+//! An outage as clients of a load balancer see it. HAProxy stands in front of two proxies, and asks each for
+//! `/readyz` (docs/load-balancers.md). The proxies use a MariaDB primary and its replica, and etcd. Readers
+//! run SELECTs all the time, on sessions that they keep and on new ones. Then one after the other: etcd is
+//! frozen, a table is used up, the primary is switched, a proxy is killed.
 //!
 //! While etcd is frozen and after a table is used up nothing may be seen: no session ends, no connection is refused, and
 //! HAProxy marks no proxy down. Where a session's server or proxy dies, the session ends; its SELECT must have its answer on the

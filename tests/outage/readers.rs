@@ -15,7 +15,7 @@ const COMERS: usize = 2;
 const DEADLINE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// What became of the SELECTs since it was asked last.
+/// The results of the SELECTs since the last [`Readers::take`].
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Seen {
     pub(crate) answered: u64,
@@ -25,7 +25,7 @@ pub(crate) struct Seen {
     pub(crate) refused: u64,
     /// SELECTs without an answer.
     pub(crate) lost: u64,
-    /// What one took at most, with all that was tried again.
+    /// The longest time that one took, with all that was tried again.
     pub(crate) longest: Duration,
 }
 

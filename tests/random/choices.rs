@@ -1,4 +1,4 @@
-//! What chance decides, so that it can be decided again: a statement is a list of small numbers.
+//! Decisions by chance that can be made again: a statement is a list of small numbers.
 //!
 //! A generator that takes all its decisions from here is a function from such a list to a statement. An exhausted list
 //! goes on with zeros, and zero is always the plainest alternative: so a statement shrinks by shrinking its list,

@@ -1,4 +1,4 @@
-//! What may follow the values: an alias, ON DUPLICATE KEY UPDATE, RETURNING, the end.
+//! The clauses that may follow the values: an alias, ON DUPLICATE KEY UPDATE, RETURNING, the end.
 
 use crate::random::choices::{Group, group};
 use crate::random::insert::Draft;

@@ -111,7 +111,7 @@ pub(crate) const GROUPS: &[Group] =
 /// A column and whether the statement gives it a value.
 type Column = (&'static str, Kind);
 
-/// What was decided before a word is written.
+/// Decisions about a statement, which its later parts depend on.
 pub(crate) struct Draft {
     pub(crate) table: &'static Table,
     pub(crate) id_style: &'static str,
@@ -338,7 +338,7 @@ impl Writer {
         self.put(")");
     }
 
-    /// What the rows of a statement have in common, where they do.
+    /// The text at the id's place in all rows, if they share one. Adds the tag of explicit ids.
     fn no_id_for(&mut self, draft: &mut Draft) -> Option<String> {
         let more = draft.more;
         match draft.id_style {
@@ -436,7 +436,7 @@ impl Writer {
         }
     }
 
-    /// What the case has come to behind it.
+    /// Brings the case's state up to date after the statement.
     fn after(&mut self, draft: &Draft) {
         if !draft.table.is_ruled {
             // Its own ids go to the function, in every run.

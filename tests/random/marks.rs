@@ -1,4 +1,5 @@
-//! What may be refused: the rows of docs/refused.md that the grammar draws, and differences in which rows are stored.
+//! Statements that may be refused: the rows of docs/refused.md that the grammar draws. And differences in
+//! which rows are stored.
 
 use crate::differential::run::Record;
 use crate::differential::tally::Combination;
@@ -37,7 +38,7 @@ pub(crate) const MARKS: &[Mark] = &[
     mark("alias", ANY, "a row without values has an alias"),
 ];
 
-/// What so few statements meet that a long run may have none.
+/// Marks that so few statements meet that a long run may have none.
 const RARE: &[Mark] = &[mark("source", "select", "an empty column list in front of a query")];
 
 /// A declared difference (docs/differences.md) in which rows are stored: no statement with all of these is run.
@@ -107,7 +108,7 @@ pub(crate) fn unexpected_refusals(drawn: &Drawn, proxied: &Record, _here: Combin
     complaints
 }
 
-/// The mark that accounts for a refusal, by its place in `MARKS`; behind them are the rare ones.
+/// The mark that accounts for a refusal, by its place in `MARKS`. The rare ones come after them.
 pub(crate) fn mark_of(drawn: &Drawn, statement: usize, message: &str) -> Option<usize> {
     MARKS.iter().chain(RARE).position(|mark| {
         message.contains(mark.message)

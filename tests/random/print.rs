@@ -47,7 +47,7 @@ fn statement(statement: &Statement) -> String {
     text
 }
 
-/// What a line of a case file cannot hold as it is, as `{x:hex}`.
+/// A line of a case file. Characters that it cannot hold as they are become `{x:hex}`.
 fn line(sql: &[u8]) -> String {
     let text = String::from_utf8_lossy(sql);
     let mut line = String::new();

@@ -30,7 +30,7 @@ pub(crate) struct Outcome {
     pub(crate) took: Duration,
 }
 
-/// What the proxy made of a case in one combination.
+/// The result of a case through the proxy in one combination.
 pub(crate) struct Proxied {
     /// With what it refused marked so.
     pub(crate) case: Case,
@@ -119,7 +119,8 @@ fn run_some(
     let mut natives: BTreeMap<(usize, Protocol, usize, LeftOut), Record> = BTreeMap::new();
     let mut wrong = Vec::new();
     for ((index, here), Proxied { case, record }) in proxied {
-        // What the proxy refuses in one combination, and so is not run here, it may take in another.
+        // The proxy may refuse a statement in one combination and take it in another. Combinations share a
+        // native run where the same was refused.
         let key = (index, here.protocol, case.statements.len(), left_out(&case));
         if !natives.contains_key(&key) {
             empty_tables(observer, &case)?;
@@ -152,7 +153,7 @@ fn run_some(
     Ok(())
 }
 
-/// What is wrong, if anything is.
+/// Returns what is wrong, if anything is.
 pub(crate) fn judge(
     drawn: &Drawn,
     case: &Case,
@@ -184,7 +185,8 @@ pub(crate) fn run_refusing(
         let mut record = run(&case)?;
         bytes.append(&mut record.bytes);
         let refused = refused_statements(&record);
-        // Of a packet that is cut, what stands before the refused part has run. The native run could not leave the rest out.
+        // The part of a cut packet before the refused one has run. The native run could not leave out just
+        // the rest.
         let ran_in_part = |(statement, step): &(&usize, &usize)| {
             memchr::memchr(b';', &case.statements[**statement].sql).is_some() && left_a_trace(&record, **step)
         };
@@ -243,8 +245,8 @@ fn left_out(case: &Case) -> LeftOut {
     refused.map(|(index, statement)| (index, statement.executions.len())).collect()
 }
 
-/// Declared differences by what the native run gave: what LAST_INSERT_ID() shows behind an error or an update. And the
-/// first statement, if any, that stores what it shows then: from there on tables may differ.
+/// Tags declared differences by the native run's facts, such as LAST_INSERT_ID() after an error or an update.
+/// Also returns the first statement, if any, that stores what it shows then: from there on tables may differ.
 pub(crate) fn with_tags(case: &Case, native: &Record) -> (Case, Option<usize>) {
     let mut case = case.clone();
     let mut first_that_stores = None;
@@ -255,7 +257,7 @@ pub(crate) fn with_tags(case: &Case, native: &Record) -> (Case, Option<usize>) {
     for (index, statement) in case.statements.iter_mut().enumerate() {
         let facts = || native.facts.iter().filter(move |fact| fact.statement == index);
         let is_odku = statement.tags.iter().any(|tag| tag == "odku");
-        // Of an explicit id that met another row, the server tells that row's id.
+        // If an explicit id met another row, the server tells that row's id.
         let all_explicit = is_odku && statement.tags.iter().any(|tag| tag == "explicit");
         statement.tags.retain(|tag| tag != "odku" && (all_explicit || tag != "explicit"));
         let is_staged = statement.tags.iter().any(|tag| tag == "staged_warnings");
@@ -297,7 +299,7 @@ pub(crate) fn with_tags(case: &Case, native: &Record) -> (Case, Option<usize>) {
                 "insert_id" if all_explicit && fact.value == "0" && counts_found_rows => {
                     statement.tags.push("odku_unchanged_found_rows".to_owned());
                 }
-                // Of another execution, which this one met.
+                // The id is another execution's, which this one met.
                 "insert_id" if generated && all_explicit && met(fact.step) => {
                     statement.tags.push("odku_another_key".to_owned());
                 }
@@ -315,7 +317,7 @@ pub(crate) fn with_tags(case: &Case, native: &Record) -> (Case, Option<usize>) {
             failed_once |= failed;
             updated_once |= updated;
         }
-        // Behind RETURNING nothing tells whether a row was updated.
+        // After RETURNING nothing tells whether a row was updated.
         if is_odku && !facts().any(|fact| ["error", "affected_rows"].contains(&fact.field)) {
             (updated, updated_once) = (true, true);
         }
@@ -348,7 +350,7 @@ fn conflict_of_counters(native: &Record) -> Option<usize> {
     native.facts.iter().find(is_it).map(|fact| fact.statement)
 }
 
-/// Without what came of the statement `end` and of those behind it.
+/// Leaves out the facts and refusals of the statement `end` and of those after it.
 fn up_to(end: Option<usize>, mut record: Record) -> Record {
     let Some(end) = end else { return record };
     let first = record.facts.iter().filter(|fact| fact.statement >= end).map(|fact| fact.step).min();
@@ -365,7 +367,8 @@ fn is_explicit(insert_id: &str) -> bool {
     !is_generated(insert_id) && insert_id != "0"
 }
 
-/// ROW_COUNT() and warnings behind what was refused: natively they tell of the statement before it, which is left out.
+/// Leaves out ROW_COUNT() and warnings after a refused statement: natively they tell of the one before it.
+/// Also leaves out the rows of EXPLAIN.
 fn without_traces_of_errors(case: &Case, record: &Record) -> Record {
     let tells = |sql: &[u8]| {
         [&b"SELECT ROW_COUNT()"[..], b"SHOW WARNINGS", b"SELECT @@warning_count"]

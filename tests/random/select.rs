@@ -85,7 +85,7 @@ impl Writer {
         self.put(&text);
     }
 
-    /// What is declared of ids that come from a query.
+    /// Adds the tags of the differences that are declared for ids from a query.
     pub(crate) fn brings_ids(&mut self) {
         self.tag("failed_query");
         self.tag("staged_warnings");

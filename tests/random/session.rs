@@ -228,7 +228,7 @@ impl Writer {
     fn packet(&mut self) {
         let count = 2 + self.choices.below(2);
         for index in 0..count {
-            // What a function shows in the midst of a packet is not brought up to date.
+            // The value of a function is not brought up to date in the midst of a packet.
             self.state.known = false;
             self.insert(0);
             if index + 1 < count {
@@ -262,7 +262,7 @@ impl Writer {
         self.state.known = false;
     }
 
-    /// What was written so far as a string literal.
+    /// Takes the text that was written so far, and makes a string literal of it.
     fn quoted(&mut self) -> String {
         let text = std::mem::take(&mut self.sql);
         let escaped = if self.state.mode.no_backslash_escapes { text } else { text.replace('\\', "\\\\") };
@@ -373,7 +373,7 @@ impl Drawn {
         self.productions.iter().map(|(_, name)| *name).filter(|(group, _)| *group == FLAGS.name)
     }
 
-    /// What was drawn for a statement, of whichever of its lines; the session's are no statement's.
+    /// The productions of a statement, without the session's. Statements that were drawn as one share them.
     pub(crate) fn productions_of(
         &self,
         statement: usize,

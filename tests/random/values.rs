@@ -1,4 +1,4 @@
-//! What stands in a row.
+//! The values in a row.
 
 use crate::random::choices::group;
 use crate::random::tables::Kind;
@@ -148,7 +148,7 @@ group!(BOUND_TEXT, "bound text":
     "blob" 2,
 );
 
-/// What a row has shown so far.
+/// The part of a row that is written so far.
 #[derive(Debug, Default)]
 pub(crate) struct Row {
     /// An INT column to the left, which a later value may read.

@@ -1,4 +1,4 @@
-//! What may be true where a production is drawn, as bits.
+//! Conditions that may be true where a production is drawn, as bits.
 
 pub(crate) const MARIADB: u32 = 1;
 pub(crate) const MYSQL: u32 = 1 << 1;
@@ -10,7 +10,7 @@ pub(crate) const NO_ESCAPES: u32 = 1 << 5;
 /// The statement has parameters: the judge writes them into its text by looking for `?` outside of plain quotes.
 pub(crate) const PARAMS: u32 = 1 << 6;
 pub(crate) const NO_PARAMS: u32 = 1 << 7;
-/// What LAST_INSERT_ID() shows is the same by definition: nothing failed or updated since it was set.
+/// LAST_INSERT_ID() shows the same by definition: nothing failed or updated since it was set.
 pub(crate) const KNOWN: u32 = 1 << 8;
 /// The id is a number in every variant of the table.
 pub(crate) const NUMBER_ID: u32 = 1 << 9;

@@ -43,7 +43,7 @@ pub(crate) struct Mode {
     pub(crate) zero_is_a_value: bool,
 }
 
-/// What a case has come to before a statement.
+/// The state of a case before a statement.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct State {
     pub(crate) server: Server,
@@ -101,7 +101,7 @@ impl Writer {
         self.sql.push_str(text);
     }
 
-    /// Where the grammar wants something between two words.
+    /// Writes the blank or comment that the grammar wants between two words.
     pub(crate) fn gap(&mut self) {
         if self.style != "commented" {
             self.put(" ");
@@ -131,7 +131,7 @@ impl Writer {
         });
     }
 
-    /// Where it does not.
+    /// Writes a blank, a comment or nothing, at a place where the grammar wants nothing.
     pub(crate) fn soft(&mut self) {
         match self.style {
             "commented" => self.gap(),

@@ -40,7 +40,8 @@ struct Setting {
     session: Session,
 }
 
-/// What was prepared (`prepare: prepare s from '...'`), and what the server would answer (`value: @q=...`, NULL without `=`).
+/// The prepared statements (`prepare: prepare s from '...'`), and the values that the server would answer
+/// (`value: @q=...`, NULL without `=`).
 #[derive(Default)]
 struct Session {
     named: HashMap<String, Known>,
@@ -60,7 +61,7 @@ impl prepared_names::SessionFacts for Session {
     }
 }
 
-/// Of the column `id`, in mode on; ids that a client gives are kept.
+/// A rule for the column `id`, in mode on, that keeps ids which a client gives.
 pub(crate) fn rule(schema: &str, table: &str, generator: &str) -> Rule {
     Rule {
         of_schemas: None,
@@ -285,12 +286,12 @@ fn notes(plan: &Plan) -> String {
     out
 }
 
-/// What makes the stage, fills it (with three rows, numbered from 1) and stores it. Where the query
-/// brings ids, one of the rows has one. Of values: what fills the stage, and what is around the rows
-/// where they are stored.
+/// The statements that make the stage, fill it (with three rows, numbered from 1) and store it. If the query
+/// brings ids, one of the rows has one. For values: the statement that fills the stage, and the text around
+/// the rows in the statement that stores them.
 fn staged(text: &str, plan: &Plan) -> String {
     let (insert, stage) = plan.staged().unwrap();
-    // What the server gets by that name.
+    // The statement that the server prepares by that name.
     if insert.is_named {
         let sent = plan.splice(text.as_bytes(), &[]).unwrap();
         return format!("=> staged, {}", String::from_utf8(sent).unwrap());
@@ -313,7 +314,7 @@ fn staged(text: &str, plan: &Plan) -> String {
         return format!("=> {} | {head}<rows>{tail}", fill.replace("`rowstamp stage`", "`stage`"));
     }
     let mut sent = [create, fill, store].join(" | ");
-    // What is the same in all of them.
+    // The parts that are the same in all of them.
     let nth = if takes == Takes::Some { "(`rowstamp k`-1)" } else { "(`rowstamp nr`-1)" };
     let step = spacing.step.get();
     let id =
@@ -455,7 +456,7 @@ fn refusals_name_the_table_and_the_row() {
     }
 }
 
-/// Of a statement that is too long to be read.
+/// The beginning is all that is read of a statement that is too long.
 #[test]
 fn a_beginning_tells_its_table_only_where_the_name_cannot_go_on() {
     let dialect = Setting::new().dialect;

@@ -21,7 +21,7 @@ fn planned(setting: &Setting, text: &str) -> Plan {
     }
 }
 
-/// What is said of `after` in place of what the plan makes of `before`.
+/// The second parser's opinion of `after` in place of the text that the plan makes of `before`.
 fn opinion(setting: &Setting, before: &str, after: &str) -> Opinion {
     let plan = planned(setting, before);
     let mut first = FIRST_ID;
@@ -66,7 +66,7 @@ fn a_wrong_splice_is_caught() {
             "insert into t(a,`id`) values('x',LAST_INSERT_ID(7)); delete from t",
         ),
         ("insert ignore into t(a) values('x')", "insert into t(a,`id`) values('x',7)"),
-        // What the client wrote itself.
+        // Values that the client wrote itself.
         (
             "insert into t(id,a) values(5,1),(null,2)",
             "insert into t(id,a) values(LAST_INSERT_ID(7),1),(null,2)",

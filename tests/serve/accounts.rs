@@ -77,7 +77,7 @@ fn in_each_kind_of_store() {
         assert_eq!((by_password.ask(orders), by_token.ask(orders)), (STRANGER.into(), ":3".into()));
         assert_eq!(Redis::stranger(port(proxy)).ask(&format!("AUTH app {PASSWORD}")), WRONG);
         proxy.restart();
-        // What is reserved at the end of a process may be a gap.
+        // Ids that were reserved at the end of a process may be a gap.
         let mut by_token = logged_in(port(proxy), &token);
         assert!(by_token.id(orders) > 3);
         let shown = typed_as("c4nary-1", proxy, "SHOW GRANTS FOR app");
@@ -202,7 +202,7 @@ fn calls_in_sql() {
     });
 }
 
-/// What is changed at one proxy, all know, whether their store answers just then or not.
+/// All proxies learn a change at one of them. The users that they know stay while the store does not answer.
 #[test]
 fn a_fleet() {
     const DB: &str = "accounts_fleet";
@@ -246,7 +246,7 @@ fn a_fleet() {
     assert!(told.contains("ERROR ") && told.contains("is not available"), "{told}");
     assert!(clients[0].ask(&line).starts_with(':'));
     assert_eq!(logged_in(port(&second), PASSWORD).ask("PING"), "+PONG");
-    // Where they have been unseen for too long, nobody is called wrong.
+    // A proxy that has not read the users for too long calls no password wrong.
     let unknown =
         "-TRYAGAIN the users of the store are not known at present, since the store does not answer";
     wait_until(|| hasty.log(), || Redis::stranger(port(&hasty)).ask(&login) == unknown);
@@ -366,7 +366,7 @@ fn what_was_changed_is_noted_and_no_secret_is_told() {
     let (token, _) = token(&proxy);
     done(&proxy, "GRANT TAKE ON shop.* TO app LIMIT 9 PER SECOND");
     assert_eq!(logged_in(port(&proxy), &token).ask("INCR shop.orders"), ":1");
-    // As people do: the token itself, where its id is meant.
+    // People make this mistake: the token itself in the place of its id.
     done(&proxy, &format!("DROP TOKEN {token} FOR app"));
     assert_eq!(typed_as("c4nary-1", &proxy, "SHOW TOKENS"), "");
     // Or where a name is meant.

@@ -69,12 +69,12 @@ fn statements_with_ids_are_noted_and_no_literal() {
         assert_eq!(code(&mut client, "INSERT INTO w(s) VALUES('s3cret7')"), 0);
         assert_eq!(lines(rig, "audit.log", 2)[0]["statement"], texts[0]);
         assert_eq!(lines(rig, "audit.log.1", 6).len(), 6);
-        // What the disk does not take stops nobody.
+        // The proxy's own log has no literal either.
         assert!(!rig.proxy.log().contains("s3cret"), "{}", rig.proxy.log());
     });
 }
 
-/// What was prepared is read as it was then: a string between double quotes is none where ANSI_QUOTES is on.
+/// A prepared statement is read as at its PREPARE: a string in double quotes stays one under ANSI_QUOTES.
 #[test]
 fn a_string_that_was_prepared_is_no_name_in_another_sql_mode() {
     each_with(

@@ -8,7 +8,7 @@ use crate::support::Kind;
 fn loops_from_one_integer_to_another() {
     each("bodies_for", "", |rig| {
         if rig.kind == Kind::MySql9 {
-            // It has no such loop: its own word, also behind a ruled statement.
+            // MySQL has no such loop: the error is its own.
             let mut client = rig.client();
             assert_eq!(code(&mut client, "BEGIN NOT ATOMIC FOR i IN 0..2 DO SELECT i; END FOR; END"), 1064);
             assert_eq!(code(&mut client, "SELECT 1..2"), 1064, "mysql9");
@@ -51,7 +51,7 @@ fn loops_from_one_integer_to_another() {
             let prepared = client.prepare(&block).unwrap();
             assert_eq!(prepared.is_ok(), direct.prepare(&block).unwrap().is_ok(), "{bounds}");
         }
-        // What is ruled is seen within it.
+        // A ruled INSERT in a loop is seen.
         let inside = "BEGIN NOT ATOMIC FOR i IN 0..2 DO INSERT INTO t(a) VALUES(7); END FOR; END";
         assert_eq!(code(&mut client, inside), 1235);
         assert_eq!(code(&mut client, "SELECT 1..2"), 1064);

@@ -24,7 +24,7 @@ fn each_mariadb(db: &str, run: impl Fn(&mut Rig)) {
     });
 }
 
-/// What a client sees, ids by the `a` of their rows.
+/// Returns all that a client sees. Ids are shown by the `a` of their rows.
 fn facts(client: &mut Client, table: &str, outcomes: &[Outcome]) -> String {
     let mut row_of = |id: String| rows(client, &format!("SELECT a FROM {table} WHERE id={id}"));
     let seen = match &outcomes[0] {
@@ -38,7 +38,7 @@ fn facts(client: &mut Client, table: &str, outcomes: &[Outcome]) -> String {
             format!("rows of {}", ids.join(","))
         }
     };
-    // Undefined behind an error.
+    // It is undefined after an error.
     let last = if code_of(outcomes) == 0 { row_of("LAST_INSERT_ID()".into()) } else { String::new() };
     let all = rows(client, &format!("SELECT a,b FROM {table} ORDER BY a"));
     format!("{seen}; last {last}; {all}")
@@ -124,7 +124,7 @@ fn rows_that_are_left_out_or_updated() {
             (ok.affected_rows, ok.insert_id, &*ok.info),
             (4, 0, "Records: 2  Duplicates: 2  Warnings: 0")
         );
-        // Of one set it is the updated row's, as of a single execution.
+        // With one set the insert id is the updated row's, like in a single execution.
         let outcomes = client.bulk(upsert.id, &[&[Int(1)]]).unwrap();
         let id = outcomes[0].ok().unwrap().insert_id;
         assert_eq!(rows(&mut client, &format!("SELECT a FROM t WHERE id={id}")), "1");
@@ -174,7 +174,7 @@ fn ids_that_are_bound() {
         let mut client = rig.bulk_client(true);
         let insert = client.prepare("INSERT INTO t(id,a) VALUES(?,?)").unwrap().unwrap();
         let wide: &[&[Param]] = &[&[Uint(u64::MAX), Int(50)], &[Int(-1), Int(51)], &[Null, Int(52)]];
-        // As one type they are what the server reads: all of them unsigned.
+        // The sets have one type, so the server reads all of them as unsigned.
         assert_ne!(code_of(&client.bulk(insert.id, wide).unwrap()), 0);
         assert_eq!(rows(&mut client, "SELECT COUNT(*) FROM t WHERE a>=50 AND a<60"), "0");
         client.run("SET sql_mode='NO_AUTO_VALUE_ON_ZERO'");
@@ -206,7 +206,7 @@ fn what_the_server_refuses_too() {
                 code_of(&client.read_outcomes(true).unwrap())
             };
             let (expect, seen) = (answer(&mut native, "n"), answer(&mut proxied, "t"));
-            // Where the types are cut off, it is 1835 natively.
+            // If the types are cut off, it is 1835 natively.
             let fits = expect != 0 && [expect, 1210, 1235].contains(&seen);
             assert!(fits, "{sql} {rest:?}: {seen}, natively {expect}");
         }

@@ -45,7 +45,7 @@ fn no_literal_and_no_secret_is_told() {
         rules(db)
     );
     each_with(db, tables, &config, &rules, |rig| {
-        // Of the rig's own configuration; a port that is written acts at a start.
+        // The rig's own configuration gets the port, which takes effect at a start.
         let file = rig.proxy.dir().join("rowstamp.toml");
         let text = std::fs::read_to_string(&file).unwrap();
         let text =

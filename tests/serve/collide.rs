@@ -317,7 +317,7 @@ fn another_table_takes_the_name() {
     }
 }
 
-/// What a client sends ahead is for the next execution; what calls draw is drawn once.
+/// Data that a client sends ahead is for the next execution. Ids that calls draw are drawn once.
 #[test]
 fn what_is_in_the_way_of_sending_it_again() {
     let db = "collide_ahead";

@@ -152,7 +152,7 @@ fn frames_are_counted_as_clients_and_servers_count_them() {
             };
             for packets in [254, 255, 256, 257, 512] {
                 let sql = counted(packets - 3);
-                // The answer behind it begins with 1, as the one before would have gone on where it is of 256 packets.
+                // The next answer begins with number 1, as if an answer of 256 packets went on.
                 let commands: [(u8, &[u8]); 3] =
                     [(QUERY, sql.as_bytes()), (QUERY, b"SELECT 'next'"), (0x99, b"")];
                 client.pipeline(&commands).unwrap();
@@ -275,7 +275,7 @@ fn frames_that_cannot_be_read_end_the_session() {
     });
 }
 
-/// What the server says of its connection is what it says of the client's own without a proxy.
+/// The server says the same of the proxy's connection as of the client's own without a proxy.
 #[test]
 fn the_server_is_spoken_to_as_the_client_speaks() {
     each("compressed_as_client", |kind, server| {

@@ -12,7 +12,7 @@ use crate::support::{Kind, Proxy};
 
 const CONFIG: &str = "[admin]\naddress = \"127.0.0.1:0\"\n\n[[admin.users]]\nname = \"dba\"\npassword = \"canary-1\"\nrole = \"write\"\n\n";
 
-/// Where the log says that the console is.
+/// Waits until the log has the console's port, and returns it.
 pub(crate) fn port(proxy: &Proxy) -> String {
     let end = Instant::now() + NEVER;
     loop {
@@ -27,7 +27,7 @@ pub(crate) fn port(proxy: &Proxy) -> String {
     }
 }
 
-/// What the client prints, tabs between values, or its error.
+/// Returns the client's output, with tabs between values, or its error.
 pub(crate) fn typed_as(password: &str, proxy: &Proxy, statement: &str) -> String {
     let output = Command::new("mariadb")
         .args(["--no-defaults", "--skip-ssl", "-h127.0.0.1", "-udba", "-BN"])
@@ -229,7 +229,7 @@ fn generators_that_are_not_used() {
     });
 }
 
-/// What another proxy has reserved it issues yet, and RAISE says up to where.
+/// Another proxy still issues the ids that it has reserved. RAISE says up to where.
 #[test]
 fn a_raise_says_up_to_where_others_have_reserved() {
     const DB: &str = "console_raises";

@@ -40,7 +40,7 @@ impl Both {
         Both { native, proxied, name: format!("{} {capabilities:#x}", rig.name()) }
     }
 
-    /// Of each packet, its first byte and its length; and the packets of the proxy.
+    /// Compares the first byte and the length of each packet. Returns the packets of the proxy.
     fn same(&mut self, what: &str, command: u8, body: [Vec<u8>; 2]) -> Vec<Vec<u8>> {
         let [native, proxied] = body;
         let native = self.native.transcript(command, &native).unwrap();

@@ -71,7 +71,7 @@ pub(crate) fn with(statement: &str, call: &str) -> String {
     sql.replace('\u{1}', "@v").replace('\u{2}', "@w")
 }
 
-/// What a client sees of a text, but for status bits and the database's name.
+/// Returns all that a client sees of a text, without status bits and the database's name.
 fn seen(client: &mut Client, db: &str, sql: &str) -> String {
     plain(client.query(sql).unwrap(), db)
 }
@@ -90,7 +90,7 @@ pub(crate) fn plain(mut outcomes: Vec<Outcome>, db: &str) -> String {
     format!("{outcomes:#?}").replace(db, "DB")
 }
 
-/// Of the database whose SEQUENCE is a real one, and of ours.
+/// The rows and procedures of our database, and of the one that has a real SEQUENCE.
 pub(crate) const MORE: &str =
     "INSERT INTO t VALUES (1, 1); CREATE PROCEDURE p(a BIGINT, b BIGINT) SELECT a, b;";
 

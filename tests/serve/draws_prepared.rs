@@ -10,7 +10,7 @@ fn cells(outcomes: &[Outcome]) -> String {
     row.iter().map(|value| value.text().unwrap_or("NULL".into())).collect::<Vec<_>>().join(",")
 }
 
-/// What a client sees of a statement that is prepared and executed twice.
+/// Prepares a statement, executes it twice, and returns all that the client sees.
 fn seen(client: &mut Client, db: &str, sql: &str) -> String {
     let prepared = match client.prepare(sql).unwrap() {
         Ok(prepared) => prepared,
@@ -74,7 +74,7 @@ fn parameters_of_the_clients_own_stay_its_own() {
             let long = [Param::Int(71), Param::Long(b"long".to_vec())];
             let second = client.execute(&select, &long).unwrap();
             assert_eq!(cells(&second), format!("71,{n},{n},long,{}", n + 1), "{}", rig.name());
-            // Of a ruled table: its own ids are the same generator's. The types are sent once.
+            // A ruled table: its own ids come from the same generator. The types are sent once.
             client.run("DELETE FROM ruled");
             let insert = prepare(&mut client, "INSERT INTO ruled (a) VALUES (NEXTVAL(g) + ?), (?)");
             assert_eq!(insert.params, 2, "{}", rig.name());

@@ -23,7 +23,7 @@ fn packets_out_of_order_end_the_session() {
     });
 }
 
-/// Of an error in a packet of number 0, as the servers send it.
+/// Returns the code of an error in a packet of number 0, as the servers send it.
 fn code_of_packet_0(client: &mut Client) -> u16 {
     client.begin_response(0);
     crate::rig::code_of(&client.read_outcomes(false).unwrap())
@@ -159,7 +159,8 @@ fn by_unix_sockets_on_both_sides() {
     for kind in Kind::ALL {
         let Some(server) = crate::rig::server(kind) else { continue };
         crate::rig::make(server, "ends_unix", "");
-        // As root the login of root would be refused on a socket: the server might not ask for its password.
+        // Not root: a proxy that root runs refuses root's login on a socket.
+        // The server might not ask for the password.
         let config = proxy::config(&format!("unix:{}", server.socket.display()));
         let proxy = Proxy::start(&config, &[("rules", &rules("ends_unix"))]);
         server.client().run("CREATE USER IF NOT EXISTS ends_unix IDENTIFIED BY ''; ");

@@ -39,8 +39,8 @@ pub(crate) fn client(port: u16, db: &str) -> std::io::Result<Client> {
     )
 }
 
-/// What one writer got: ids in the order of their answers, a list for each connection; and the longest time without
-/// one.
+/// Returns the ids that one writer got, in the order of their answers, a list for each connection. Also
+/// returns the longest time without an id.
 fn write(
     port: &AtomicU16,
     db: &str,
@@ -75,7 +75,7 @@ fn write(
     (connections, longest)
 }
 
-/// Of all writers together.
+/// The rows of all writers together.
 const ROWS_AT_LEAST: u64 = 1_000;
 
 /// Eight writers at three proxies, for as long as `disturb` takes, and until they have written enough; all ids that they got, and the longest time that
@@ -139,7 +139,7 @@ fn three_proxies_share_a_table() {
         }
         std::thread::sleep(Duration::from_secs(1));
     });
-    // Of each writer at the proxy that was killed three times, one answer each time may have been lost.
+    // Each writer at the proxy that was killed three times may have lost one answer each time.
     let there = count(server, DB);
     assert!((told.len()..=told.len() + 9).contains(&there), "{there} rows, {} answers", told.len());
 }
@@ -381,7 +381,7 @@ fn a_table_moves_while_a_proxy_is_frozen() {
         to_first.run(insert);
     }
     second.signal("CONT");
-    // What it had reserved is 150 at the most, and then it looks at the binding.
+    // It had reserved 150 ids at the most. Then it looks at the binding.
     let mut codes: Vec<u16> = (0..200).map(|_| code(&mut to_second, insert)).collect();
     wait_until(
         || second.log(),

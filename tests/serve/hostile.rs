@@ -16,7 +16,7 @@ use crate::support::{Kind, Proxy, Server, proxy};
 
 const DB: &str = "hostile_control";
 
-/// What a query is answered with.
+/// Hostile answers to a query, each with its name.
 fn answers() -> Vec<(&'static str, Vec<u8>)> {
     let count = |bytes: &[u8]| packet(1, bytes);
     let column = b"\x03def\0\0\0\x01a\0\x0c\x2d\0\xff\xff\xff\xff\xfd\0\0\0\0\0";
@@ -89,7 +89,7 @@ fn rogue(answer: Vec<u8>) -> (String, Arc<AtomicU64>) {
 
 #[test]
 fn what_the_control_account_is_answered_ends_nothing() {
-    // Of its own: its connections are killed.
+    // A server of its own, since its connections are killed.
     let Some(real) = Server::start(Kind::MariaDb) else { return };
     make(&real, DB, "");
     let gate = Gate::start(&real.address());
@@ -144,7 +144,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
-/// What an etcd is said to be that none is: the bytes behind the client's first ones.
+/// Hostile answers of an etcd that is none. They are sent after the client's first bytes.
 fn etcds() -> Vec<(&'static str, Vec<u8>)> {
     const SETTINGS: (u8, u8, u32) = (4, 0, 0);
     let settings = frame(SETTINGS.0, SETTINGS.1, SETTINGS.2, b"");

@@ -19,7 +19,7 @@ use crate::support::{Kind, Proxy, Server, proxy};
 /// A literal of a statement.
 const CANARY: &str = "1815162342";
 
-/// As [`crate::rig::each`], with an HTTP server at the port.
+/// Like [`crate::rig::each`], with an HTTP server at the port.
 fn each(db: &str, run: impl Fn(&mut Rig, u16)) {
     for kind in Kind::ALL {
         let Some(server) = server(kind) else { continue };
@@ -247,7 +247,8 @@ fn status_that_is_watched() {
     });
 }
 
-/// Where nobody inserts nobody else would ask the store, and a load balancer sends nobody to a proxy that is not ready.
+/// While nobody inserts, nothing else asks the store. A load balancer sends nobody to a proxy
+/// that is not ready.
 #[test]
 fn readiness_comes_and_goes_with_the_store_though_nobody_inserts() {
     let Some(server) = server(Kind::MariaDb) else { return };
@@ -359,7 +360,7 @@ fn what_was_done_and_where() {
             assert_eq!(code(&mut client, sql), 0, "{name}: {sql}");
         }
         client.run("SELECT SLEEP(0.2)");
-        // What a client does between two commands is nobody's latency, also after one that has no answer.
+        // The client's pause between two commands is no latency, even after a command that has no answer.
         let prepared = prepare(&mut client, "SELECT 1");
         client.send_command(0x19, &prepared.id.to_le_bytes()).unwrap();
         std::thread::sleep(PAUSE);

@@ -1,4 +1,4 @@
-//! Where ids end, who else may issue them, and those that clients write themselves.
+//! The end of the ids, others that may issue them, and ids that clients write themselves.
 
 use std::fs;
 use std::time::Duration;
@@ -192,7 +192,7 @@ fn above_ids_that_are_no_integers() {
         for (table, id, there, first) in TYPES {
             let what = format!("{} {id} {there}", rig.name());
             assert_eq!(insert_id(&mut client, &format!("INSERT INTO {table}(a) VALUES(1)")), first, "{what}");
-            // Of these some are left out, so that the table is asked.
+            // The first of these rows is left out, so that the table is asked.
             let ids = insert_id(&mut client, &format!("INSERT IGNORE INTO {table}(a) VALUES(1),(2),(3),(4)"));
             assert_eq!(ids, first + 2, "{what}");
             let seen = rows(&mut client, &format!("SELECT a FROM {table} WHERE id='{ids}'"));
@@ -238,7 +238,7 @@ fn under_lock_tables() {
     });
 }
 
-/// What a column holds is known when its table is made, not when its rule is read.
+/// The highest id that a column holds is known when its table is made, not when its rule is read.
 #[test]
 fn ids_beyond_a_signed_bigint_of_a_table_that_is_made_later() {
     const DB: &str = "ids_later";

@@ -11,7 +11,7 @@ use crate::support::raw::{Client, Options};
 use crate::support::wait::NEVER;
 use crate::support::{Kind, Proxy, Server, proxy};
 
-// What each store must do, which the crate's own tests hold the others to.
+// The checks for every store. The crate's own tests run them on the other stores.
 #[path = "../../src/store/conformance.rs"]
 mod conformance;
 

@@ -23,13 +23,13 @@ use crate::support::{Kind, told};
 use pair::{Pair, Tally};
 
 const SESSIONS: u64 = 10;
-/// Of each session, in a run of all tests.
+/// The steps of each session, in a run of all tests.
 const STEPS: u64 = 90;
 
-/// As other tests see them they are one schema each: the proxied sessions' two and the native ones' two.
+/// The two databases of the proxied sessions, and the two of the native ones.
 const DATABASES: [[&str; 2]; 2] = [["isolation", "isolation_b"], ["isolation_n", "isolation_nb"]];
 
-/// What an INSERT tells of the session that sent it. `{id}` is the id's own.
+/// A row tells the state of the session that inserted it. `{id}` is the rest of the id's definition.
 const TABLE: &str = "(id BIGINT NOT NULL {id}, mark VARCHAR(40), conn BIGINT, v VARCHAR(60), mode VARCHAR(200), charset VARCHAR(20), \
                      db VARCHAR(40), txt VARCHAR(60), KEY (id), KEY (mark)) CHARACTER SET utf8mb4";
 
@@ -124,7 +124,7 @@ fn no_sessions_state_reaches_another() {
     });
 }
 
-/// What the sessions left, when all of them have ended.
+/// Checks that both ways left the same rows, when all sessions have ended.
 fn assert_the_same_rows(rig: &Rig) {
     let mut direct = rig.server.client();
     for db in DATABASES.into_iter().flatten() {

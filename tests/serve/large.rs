@@ -49,7 +49,7 @@ fn each(db: &str, config: &str, run: impl Fn(&mut Rig)) {
     each_with(db, &sql.concat(), config, &rules, run);
 }
 
-/// What a client sees of an INSERT and what the server has stored by it.
+/// Returns the answer that a client sees to an INSERT, and the row that the server has stored.
 fn facts(client: &mut Client, table: &str, outcomes: &[Outcome]) -> String {
     let seen = match &outcomes[0] {
         Outcome::Ok(ok) => {
@@ -206,7 +206,8 @@ fn above_the_default_limit() {
     });
 }
 
-/// What a text gives, and whether the session goes on behind it. The server may close while it is still sent.
+/// Returns the answer to a text, and whether the session goes on after it. The server may close
+/// while it is sent.
 fn end(client: &mut Client, statement: &[u8]) -> String {
     let _ = client.send_query(statement);
     let said = match client.read_outcomes(false) {

@@ -103,7 +103,7 @@ fn logs_of_both_servers() {
             exit == 1 && text.contains("refused: 1,") && text.contains("first: general.log:"),
             "{name}: {text}"
         );
-        // Of a slow log it is as much as it tells: not who failed, nor what was prepared.
+        // A slow log tells less: not which statements failed, nor which were prepared.
         let (exit, json) = explain(folder.path(), &["--json", "--from", "slow.log"]);
         let log = fs::read_to_string(folder.path().join("slow.log")).unwrap();
         let found: serde_json::Value =

@@ -1,5 +1,6 @@
-//! What the control account's looks at the schema cost MariaDB. It finds a table's columns by the table's file where a
-//! query of information_schema compares both names with constants, and reads all folders where it does not see that.
+//! The cost for MariaDB of the control account's looks at the schema. MariaDB finds a table's columns by the
+//! table's file if a query of information_schema compares both names with constants. Otherwise it reads whole
+//! folders.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -10,7 +11,7 @@ use crate::support::servers::ServerOptions;
 use crate::support::wait::wait_until;
 use crate::support::{Kind, Proxy, Server, proxy};
 
-/// Of a pattern: as many as are asked for by a list of names, not one by one.
+/// The tables that the pattern fits: so many are asked for by a list of names, not one by one.
 const PATTERN_TABLES: usize = 40;
 
 const DB: &str = "looks";

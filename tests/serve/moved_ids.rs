@@ -52,7 +52,7 @@ const WAYS: [&str; 24] = [
     "CREATE TABLE first LIKE o | INSERT INTO first (id, k) VALUES ({h} + 2, {k}) | RENAME TABLE o TO x, first TO o, x TO first | DROP TABLE first",
 ];
 
-/// Whether the server knows it.
+/// True if the server knows this way.
 fn is_known(kind: Kind, way: &str) -> bool {
     match kind {
         Kind::MariaDb => !way.starts_with("WITH"),
@@ -301,7 +301,8 @@ fn a_table_that_cannot_be_looked_at() {
     });
 }
 
-/// As a dump that is loaded past the proxy. The statements wait for the lock, and then for the rows that came under it.
+/// Like a dump that is loaded past the proxy. The statements wait for the lock, and then for the rows that
+/// came under it.
 #[test]
 fn what_comes_under_another_clients_lock() {
     each_table("moved_locked", |rig, auto| {
@@ -318,7 +319,7 @@ fn what_comes_under_another_clients_lock() {
         }
         let waits = "SELECT COUNT(*) FROM information_schema.processlist WHERE state LIKE 'Waiting for%' AND user = SUBSTRING_INDEX(USER(), '@', 1)";
         rig.wait_until("the clients wait", || rows(&mut direct, waits) == "3");
-        // What is prepared gets no id yet.
+        // A statement that is only prepared gets no id.
         prepare(&mut rig.client(), "REPLACE INTO o (k) VALUES (?)");
         // The session cannot read the highest id without changing what this statement reads.
         let refused = rig.client().query("REPLACE INTO o (k) VALUES (ROW_COUNT())").unwrap();

@@ -1,4 +1,5 @@
-//! Where the default database may be while nothing was asked: no further than the session's texts can move it.
+//! The proxy knows the default database without a question to the server.
+//! Only the session's own texts can move it.
 
 use crate::rig::{code, each, insert_id};
 use crate::support::Proxy;
@@ -76,7 +77,7 @@ fn an_insert_into_another_table_of_the_schema_is_no_ddl() {
     });
 }
 
-/// Of several moves that were prepared any may be executed, and the client has the server report none.
+/// Any of several prepared moves may be executed, and the client has the server report none.
 #[test]
 fn one_of_many_prepared_moves_leads_to_a_ruled_table() {
     each("moves_many", "CREATE DATABASE moves_many_2; CREATE TABLE moves_many_2.t (id INT, a INT);", |rig| {

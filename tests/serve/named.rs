@@ -1,4 +1,4 @@
-//! What SQL's PREPARE named: in one write with what executes it, and in a routine that nobody sees.
+//! Statements that SQL's PREPARE named: in one write with their EXECUTE, and in a routine that nobody sees.
 
 use crate::rig::{code, each, pipelined, rows};
 use crate::support::raw::CLIENT_DEPRECATE_EOF;

@@ -102,7 +102,7 @@ fn inserts_go_on_while_the_store_is_away() {
     }
 }
 
-/// What docs/refused.md lists, by a text, prepared, and in a packet of several statements.
+/// Statements that docs/refused.md lists.
 const DOUBTED: [&str; 4] = [
     "INSERT INTO t(a) VALUES(1),(2) ON DUPLICATE KEY UPDATE id=id+100000",
     "INSERT INTO t(a) SELECT ROW_COUNT()+10",
@@ -138,7 +138,7 @@ fn what_cannot_be_rewritten_goes_on_as_it_came() {
         // Both tables: one of them has no AUTO_INCREMENT.
         let both = "INSERT INTO t(a) SELECT ROW_COUNT() FROM n";
         assert_eq!(code(&mut client, both), UNSUPPORTED, "{name}");
-        // What it runs cannot be seen.
+        // The statement that it runs cannot be seen.
         let hidden = "EXECUTE IMMEDIATE 'INSERT INTO t(a) VALUES(40),(41) ON DUPLICATE KEY UPDATE id=id+1'";
         if rig.kind == Kind::MariaDb {
             assert_eq!(code(&mut client, hidden), UNSUPPORTED, "{name}");
@@ -160,7 +160,7 @@ fn what_cannot_be_rewritten_goes_on_as_it_came() {
         }
         assert_eq!(rows(&mut client, "SELECT COUNT(*) FROM t WHERE id=0"), "0", "{name}");
         assert_eq!(code(&mut client, "INSERT INTO s(a) VALUES(1)"), 0, "{name}");
-        // Of a table whose clients write no ids nothing goes that nobody has looked at.
+        // A table whose clients write no ids gets no statement that was not checked.
         for sql in ["INSERT INTO r(id,a) VALUES(5,1)", "INSERT INTO r(a) SELECT ROW_COUNT()+10"] {
             assert_eq!(code(&mut client, sql), UNSUPPORTED, "{name}: {sql}");
         }

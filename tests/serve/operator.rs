@@ -1,4 +1,4 @@
-//! What an operator does to the store of proxies that run: `rowstamp store`.
+//! `rowstamp store`: an operator reads and changes the store of the proxies.
 
 use std::process::Command;
 use std::time::Duration;
@@ -123,7 +123,7 @@ fn timestamps_are_settled_on_every_node() {
     let mut to_first = client(first.port, DB).unwrap();
     to_first.run(INSERT);
     let copy = etcd.snapshot();
-    // What is reserved in the copy is over by then.
+    // The times that are reserved in the copy are past by then.
     std::thread::sleep(Duration::from_secs(3));
     let second = timestamps::member(&etcd, "p2", DB, "advance = \"1s\"");
     let mut to_second = client(second.port, DB).unwrap();

@@ -66,7 +66,7 @@ fn commands_after_them_come_in_their_turn() {
         let commands: Vec<(u8, &[u8])> = texts.iter().map(|text| (QUERY, text.as_bytes())).collect();
         let seen = pipelined(&mut client, &commands);
         assert_eq!(seen, "ok 2,4,error 1062,4,error 1235,ok 1,1,2,3,4,5,8", "{}", rig.name());
-        // What was prepared meanwhile is as it was.
+        // A statement that is prepared before such a packet works after it.
         let prepared = client.prepare("INSERT INTO t(a) VALUES(?)").unwrap().unwrap();
         assert_eq!(
             code(&mut client, "DELETE FROM t; INSERT INTO t(a) SELECT 1; INSERT INTO t(a) SELECT 2"),

@@ -245,7 +245,7 @@ fn a_template_in_shadow_mode() {
     });
 }
 
-/// What is one table to the server has one generator, whatever letters a statement or the rules have.
+/// One table of the server has one generator, whatever letter case a statement or the rules use.
 #[test]
 fn letter_case_of_names() {
     let rules = "schema = \"Cased_*\"\n[tables.\"*\"]\ncolumn = \"auto\"\ngenerator = \"{schema}.{table}\"\n";

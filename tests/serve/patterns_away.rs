@@ -53,7 +53,7 @@ fn the_store_is_away_when_a_table_is_new() {
             line.is_some_and(|line| line.contains("etcd") && line.contains("pata_1.late")),
             "{name}: {told}"
         );
-        // What is at hand goes on, and then the server numbers the rows where it may.
+        // The ids at hand are issued first. Then the server numbers the rows where a rule allows it.
         assert_eq!(insert_id(&mut client, "INSERT INTO first(a) VALUES(1)"), 2, "{name}");
         let mut ids = BTreeSet::new();
         for n in 0..30 {
@@ -78,7 +78,7 @@ fn the_store_is_away_when_a_table_is_new() {
     }
 }
 
-/// What each of two proxies got from tables that both meet at once.
+/// No id comes twice if two proxies meet the same new tables at once.
 #[test]
 fn two_proxies_meet_new_tables_at_once() {
     const TABLES: usize = 12;

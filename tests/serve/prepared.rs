@@ -88,7 +88,7 @@ fn cursors_are_fetched_from() {
         for capabilities in [0, CLIENT_DEPRECATE_EOF] {
             let mut client = rig.client_with(capabilities);
             let select = client.prepare("SELECT a FROM u ORDER BY a").unwrap().unwrap();
-            // CURSOR_TYPE_READ_ONLY: the answer ends behind the columns.
+            // CURSOR_TYPE_READ_ONLY: the answer ends after the columns.
             client.send_command(0x17, &[&select.id.to_le_bytes()[..], &[1, 1, 0, 0, 0]].concat()).unwrap();
             let mut packets = vec![client.read_packet().unwrap(), client.read_packet().unwrap()];
             packets.push(client.read_packet().unwrap());
@@ -170,8 +170,9 @@ fn a_temporary_table_that_comes_or_goes_behind_a_prepared_insert() {
     });
 }
 
-/// What an execution stores, or its error, is that of the server, whatever the session has changed since the statement was prepared: its
-/// names and strings mean what they meant then, the parameters what they mean now. The session has what it had.
+/// An execution stores the server's values or gets its error, whatever the session has changed since the
+/// statement was prepared. Its names and strings mean what they meant then, the parameters what they mean
+/// now. The session keeps its settings.
 #[test]
 fn other_settings_than_it_was_prepared_under() {
     const COLUMNS: &str = "v VARCHAR(9) CHARACTER SET utf8mb4, w VARBINARY(9)) DEFAULT CHARSET utf8mb4";

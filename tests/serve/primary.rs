@@ -13,7 +13,7 @@ fn client(proxy: &Proxy) -> Option<Client> {
     Client::connect(&proxy.address(), &Options { database: Some(DB.to_owned()), ..Options::default() }).ok()
 }
 
-/// A session behind which this server is, as soon as there is one.
+/// Returns a session that this server serves, as soon as there is one.
 #[track_caller]
 fn client_on(proxy: &Proxy, server: &Server) -> Client {
     let port = server.address().rsplit(':').next().unwrap().to_owned();
@@ -40,7 +40,7 @@ fn new_sessions_go_to_the_server_that_can_be_written_to() {
         for server in [&first, &second] {
             make(server, DB, "");
         }
-        // What only one of them has: tables are read where the rows go.
+        // Only the second server has this column and this row: tables are read where the rows go.
         let mut direct = second.client();
         direct.run(format!("ALTER TABLE {DB}.t ADD COLUMN c INT"));
         direct.run(format!("INSERT INTO {DB}.t VALUES(50,1,1)"));

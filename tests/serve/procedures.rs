@@ -1,5 +1,5 @@
-//! What ends a response is what the server means by it: procedures with cursors and OUT parameters, errors of any number,
-//! progress reports. Packet by packet as without the proxy.
+//! A response ends where the server ends it: procedures with cursors and OUT parameters, errors of any
+//! number, progress reports. The packets are those without the proxy.
 
 use crate::rig::{Rig, each, insert_id, message};
 use crate::support::Kind;
@@ -149,7 +149,7 @@ fn progress_reports_end_nothing() {
         assert!(packets.len() > 1 && packets[0].starts_with(&[0xFF, 0xFF, 0xFF, 1]), "{packets:?}");
         assert_eq!(packets.last().map(|packet| packet[0]), Some(0));
         assert!(insert_id(&mut clients[1], "INSERT INTO t(a) VALUES(NULL)") > 0);
-        // Of the commands that go by way of a stage, too.
+        // Progress reports do not end commands that go by way of a stage either.
         rig.direct().run("SELECT a+1000 FROM p INTO OUTFILE 'progress.txt'");
         for text in ["INSERT INTO t(a) SELECT a+10 FROM p", "LOAD DATA INFILE 'progress.txt' INTO TABLE t(a)"]
         {

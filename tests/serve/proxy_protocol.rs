@@ -18,7 +18,8 @@ fn start(kind: Kind, db: &str, listen: (&str, &str), tables: &str) -> Option<Rig
     Some(start_at(kind, server(kind)?, db, listen, "", tables))
 }
 
-/// A proxy that takes the word of `from`, with keys of `[backend]` and tables behind it.
+/// Starts a proxy that believes the headers of `from`. `backend` has keys of `[backend]`,
+/// and `tables` ends the file.
 fn start_at(
     kind: Kind,
     server: &'static Server,
@@ -90,7 +91,7 @@ fn from_elsewhere() {
 /// MariaDB believes it of whom its proxy_protocol_networks name, and lets nobody in from where no account is.
 #[test]
 fn mariadb_is_told() {
-    // Of its own: on another one, accounts of other tests may be of any host.
+    // A server of its own: on another one, accounts of other tests may be of any host.
     static SERVERS: Shared = Shared::new();
     let options = || ServerOptions {
         arguments: vec!["--proxy-protocol-networks=127.0.0.1".into()],

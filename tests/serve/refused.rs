@@ -1,4 +1,4 @@
-//! What a refused statement leaves behind: a line in the log, once, without its values.
+//! A refused statement: it leaves one line in the log, without its values.
 
 use crate::rig::{Rig, code, code_of, each};
 use crate::support::raw::Param;

@@ -127,7 +127,7 @@ fn a_bad_file_changes_nothing() {
                     &rules("reload_bad", "", &[("t", "id", "x")]),
                     &["rules.toml:10: tables.t.generator", "no generator"],
                 ),
-                // What only the tables tell: an INT column holds no id so high.
+                // Only the tables tell this: an INT column holds no id so high.
                 (
                     &rules("reload_bad", "start = 3000000000", &[("t", "a", "g")]),
                     &["rules.toml:2: ", "no id from start = 3000000000"],

@@ -1,4 +1,4 @@
-//! What executions leave to later ones: types of parameters, ids of statements, and which was prepared last.
+//! Executions leave this to later ones: types of parameters, ids of statements, and which was prepared last.
 
 use crate::reload::rules;
 use crate::rig::{code, each, each_with, execute, prepare, rows};
@@ -99,7 +99,7 @@ fn the_servers_ids_begin_anew_behind_a_reset() {
                 client.change_user("root", &rig.db).unwrap();
             }
             assert_eq!(execute(&mut client, insert.id, &[0, 1, 1, 0, 5]), 1243, "{}", rig.name());
-            // One that is not ruled, behind the id that the first had, and with another number of parameters.
+            // An unruled statement with the id that the first had, and with another number of parameters.
             for _ in 0..3 {
                 let update = prepare(&mut client, "UPDATE u SET a=?+?");
                 assert_eq!(execute(&mut client, update.id, &[0, 1, 1, 0, 1, 0, 2, 3]), 0, "{}", rig.name());
@@ -121,7 +121,7 @@ fn the_last_prepared_behind_one_that_failed() {
             return;
         }
         let mut step = 1;
-        // Of none, of an unruled and of a ruled INSERT; and one of ours in between.
+        // The PREPARE that fails has no INSERT, an unruled or a ruled one. One of ours may come in between.
         for bad in ["SELECT nothing", "INSERT INTO w(nothing) VALUES(?)", "INSERT INTO t(nothing) VALUES(?)"]
         {
             for is_displaced in [false, true] {
@@ -141,7 +141,7 @@ fn the_last_prepared_behind_one_that_failed() {
                 assert_eq!(execute(&mut client, LAST, &[0, 1, 1, 0, 3]), 1243, "{bad} {is_displaced}");
                 assert_eq!(rows(&mut client, "SELECT COUNT(*) FROM t"), before, "{bad} {is_displaced}");
                 assert_eq!(rows(&mut client, "SELECT a FROM u"), "1", "{bad} {is_displaced}");
-                // Of several in one write, the last one counts.
+                // The last one of several in one write counts.
                 let texts = [bad.as_bytes(), b"UPDATE u SET a=5"];
                 client.pipeline(&[(0x16, texts[0]), (0x16, texts[1])]).unwrap();
                 client.next_response();

@@ -16,7 +16,7 @@ const TABLES: &str = "CREATE TABLE parents (id BIGINT AUTO_INCREMENT PRIMARY KEY
 
 const DUPLICATE: &str = "INSERT INTO parents (k) VALUES (1)";
 
-/// What may be replayed into tables that have no AUTO_INCREMENT by then.
+/// Statements that may be replayed into tables that have no AUTO_INCREMENT by then.
 const PLAIN: [&str; 14] = [
     "INSERT INTO parents (id, k) VALUES (700, 1)",
     "INSERT INTO parents (k) VALUES (2)",

@@ -1,4 +1,5 @@
-//! Statements prepared before the rules changed, executed after: prepared again behind the client's id.
+//! Statements are prepared before the rules change and executed after. The proxy prepares them again, and the
+//! client's id stays.
 
 use crate::reload::rules;
 use crate::rig::{Rig, code_of, each_with, execute, prepare, rows};
@@ -35,7 +36,7 @@ fn a_rule_comes_and_goes() {
             "{}",
             rig.name()
         );
-        // The server's own id, behind the highest that there is.
+        // The server's own id comes after the highest that there is.
         assert_eq!(rows(&mut client, "SELECT MAX(id)=(SELECT id FROM w WHERE a=4) FROM w"), "1");
         rig.change(&ruled);
         assert_eq!(with_type(&mut client, &other, 5), 0, "{}", rig.name());
@@ -102,7 +103,7 @@ fn what_was_sent_ahead_of_a_change_is_asked_for_again() {
         ahead(&mut client, "new");
         assert_eq!(execute(&mut client, insert.id, &types), 0, "{}", rig.name());
         assert_eq!(rows(&mut client, "SELECT a,b FROM w ORDER BY id"), "new,x y,new", "{}", rig.name());
-        // One that is not behind a change goes on.
+        // Without a change in between, the execution goes on.
         client.run("DELETE FROM w");
         ahead(&mut client, "more");
         assert_eq!(execute(&mut client, insert.id, &types), 0, "{}", rig.name());

@@ -55,8 +55,8 @@ pub(crate) fn each_with(db: &str, sql: &str, config: &str, rules: &str, run: imp
     }
 }
 
-/// Held by tests whose statements keep a core busy for seconds in this build: two at a time, a proxy may stand still for longer than the lease that its ids were
-/// taken in lasts, and ends the session.
+/// Held by tests whose statements keep a core busy for seconds in this build: two at a time, a proxy may
+/// stand still for longer than the lease that its ids were taken in lasts, and ends the session.
 pub(crate) fn alone() -> impl Drop {
     static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
     ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
@@ -144,8 +144,8 @@ pub(crate) fn prepare(client: &mut Client, sql: &str) -> Prepared {
     client.prepare(sql).unwrap().unwrap()
 }
 
-/// What becomes of commands that are sent in one write, each in its turn: the first cell, or "ok" and the rows affected, or
-/// "error" and its code.
+/// Sends commands in one write. Returns for each one the first cell, "ok" and the rows affected, or "error"
+/// and its code.
 pub(crate) fn pipelined(client: &mut Client, commands: &[(u8, &[u8])]) -> String {
     client.pipeline(commands).unwrap();
     let mut seen = Vec::new();

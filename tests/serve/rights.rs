@@ -1,5 +1,5 @@
-//! What a statement leaves behind that the server denies: accounts by statements. Promise 18: nothing but a gap, and no gap
-//! that an account without the right can make large.
+//! Statements that the server denies, run by each account. Promise 18: they leave only a gap in the ids, and
+//! an account without the right cannot make the gap large.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,8 @@ use crate::support::raw::{CLIENT_EXPIRED_PASSWORDS, CLIENT_MULTI_STATEMENTS, Cli
 const RULES: &str = "schema = \"DB\"\n[generators.g]\nkind = \"sequence\"\n[tables.t]\ncolumn = \"id\"\ngenerator = \"g\"\n\
                      [tables.i]\ncolumn = \"id\"\ngenerator = \"i\"\n[generators.i]\nkind = \"sequence\"\n";
 
-/// What a statement may leave behind: one that stands behind another in its packet takes its few ids before it is denied.
+/// The largest gap that a denied statement may leave. One that comes after another in its packet takes its
+/// few ids before it is denied.
 const GAP_MAX: u64 = 16;
 
 /// Their rights on table `i`, by turns none, too few, of a role that is not active, of another table; of a role that is active and has
@@ -36,10 +37,11 @@ const ACCOUNTS: [(&str, &str); 9] = [
 ];
 const PROXY_USER: &str = "proxy";
 
-/// What makes an account a proxy user; `None`: the server has no plugin here that lets it. MySQL maps users itself, and MariaDB 10.11
-/// leaves it to plugins, of which its packages have PAM and GSSAPI alone: the one for tests is in `mariadb-test`.
+/// The statements that make an account a proxy user; `None` where the server has no plugin for it. MySQL maps
+/// users itself. MariaDB 10.11 leaves it to plugins, of which its packages have PAM and GSSAPI alone: the one
+/// for tests is in `mariadb-test`.
 fn as_proxy_user(kind: Kind, direct: &mut Client) -> Option<&'static str> {
-    // What root has over a socket, it may grant over TCP too.
+    // Root may grant PROXY over a socket. It gets the same right over TCP.
     direct.run(
         "INSERT IGNORE INTO mysql.proxies_priv(Host,User,Proxied_host,Proxied_user,With_grant,Grantor) \
          VALUES('127.0.0.1','root','','',1,'')",
@@ -58,7 +60,7 @@ fn as_proxy_user(kind: Kind, direct: &mut Client) -> Option<&'static str> {
     Some("ALTER USER NAME IDENTIFIED VIA test_plugin_server USING 'DB_base';")
 }
 
-/// Of ids up to an INT's last, and of many rows.
+/// Returns statements with ids up to an INT's last, and one with many rows.
 fn statements(kind: Kind) -> Vec<String> {
     let mut many = "INSERT INTO i(a) VALUES (1)".to_owned();
     for n in 2..=20_000 {
@@ -107,7 +109,7 @@ fn options(rig: &Rig, user: &str) -> Options {
     }
 }
 
-/// Of a client that has no right to the schema: it cannot make it its default.
+/// Puts the schema before each table. A client that has no right to the schema cannot make it its default.
 fn qualified(sql: &str, db: &str) -> String {
     [" i(", " i ", " v("]
         .iter()
@@ -367,7 +369,7 @@ fn ids_of_clients_are_followed_once_they_are_stored() {
         // Beside ids of ours in one statement: none of them is that one.
         let rows = "INSERT INTO i(id,a) VALUES (600000002,1),(NULL,2),(NULL,3)";
         assert!(code(&mut root, rows) == 0, "{}", rig.name());
-        // Of an open transaction, whatever becomes of it.
+        // An id counts also in a transaction that is rolled back.
         for sql in ["BEGIN", "INSERT INTO i(id,a) VALUES (700000000,1)", "ROLLBACK"] {
             root.run(sql);
         }

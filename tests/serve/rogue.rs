@@ -39,13 +39,13 @@ fn proxy_before(answer: Vec<u8>) -> Proxy {
     Proxy::start(&config, &[])
 }
 
-/// What a client gets that asks `SELECT 1`, until nothing comes for a moment; and whether its session has ended.
+/// Asks `SELECT 1`. Returns the bytes that come until a pause, and true if the session has ended.
 fn answered(proxy: &Proxy) -> (Vec<u8>, bool) {
     let (mut stream, got) = first_bytes(proxy, usize::MAX);
     (got, matches!(stream.read(&mut [0]), Ok(0)))
 }
 
-/// Up to `limit` bytes of it, with the connection.
+/// Returns up to `limit` bytes of the answer, with the connection.
 fn first_bytes(proxy: &Proxy, limit: usize) -> (TcpStream, Vec<u8>) {
     let mut stream = TcpStream::connect(proxy.address()).unwrap();
     stream.set_read_timeout(Some(Duration::from_millis(700))).unwrap();
@@ -82,7 +82,7 @@ fn what_a_rogue_server_answers() {
     ] {
         let proxy = proxy_before(answer.clone());
         let (got, ended) = answered(&proxy);
-        // Of a packet that is not there yet nothing need be told; nothing is told that was not said.
+        // The proxy may hold back an unfinished packet. It adds nothing that the server did not send.
         assert!(ended || answer.starts_with(&got), "{what}: {}\n{}", got.escape_ascii(), proxy.log());
         if what == "a file to SELECT" {
             assert_eq!((&got, ended), (&answer, false), "{what}");
@@ -101,7 +101,7 @@ fn a_server_that_sends_without_end_is_read_no_faster_than_its_client() {
         [packet(1, b"\x01"), packet(2, b"\x03def\0\0\0\x01a\0\x0c\x3f\0\x01\0\0\0\xfc\x81\0\0\0\0")].concat();
     let rows: Vec<u8> = std::iter::repeat_n(row, 1_000).flatten().collect();
     let proxy = proxy_before([head, rows].concat());
-    // 64 MB wait behind a client that takes 100 KB, and stays.
+    // 64 MB wait for a client that takes 100 KB, and stays.
     let (stream, got) = first_bytes(&proxy, 100_000);
     assert!(got.len() >= 100_000, "{} bytes", got.len());
     std::thread::sleep(Duration::from_millis(300));
@@ -109,7 +109,7 @@ fn a_server_that_sends_without_end_is_read_no_faster_than_its_client() {
     drop(stream);
 }
 
-/// Empty packets, which are answered with 1047 each, behind a query that takes its time.
+/// Empty packets, which are answered with 1047 each, after a query that takes its time.
 #[test]
 fn commands_without_end_ahead_of_their_answers() {
     const COMMANDS: usize = 300_000;
@@ -168,7 +168,7 @@ fn what_odd_clients_send() {
             let answer = client.read_packet().map(|packet| packet[0]);
             assert!(matches!(answer, Ok(0xFF) | Err(_)), "{}: {what}: {answer:?}", rig.name());
         }
-        // As slow as a byte each 0.3 s: another session is answered between two of them.
+        // A session sends a byte each 0.3 s. Another session is answered between two of them.
         let mut slow = rig.client();
         let query = packet(0, b"\x03SELECT 7");
         slow.next_response();

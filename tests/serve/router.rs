@@ -1,4 +1,5 @@
-//! Behind MySQL Router, which hands a server's connection from one client to the next (`connection_sharing`).
+//! The proxy in front of MySQL Router, which hands a server's connection from one client to the next
+//! (`connection_sharing`).
 
 use std::time::Duration;
 
@@ -50,13 +51,13 @@ fn sessions_that_share_connections() {
         // Long enough for the connections to go back into the pool.
         std::thread::sleep(Duration::from_millis(400));
     }
-    // What the texts mean is followed from one connection to the next.
+    // The proxy knows the sql_mode of each session, from one connection to the next.
     one.run("SET sql_mode='ANSI_QUOTES'");
     std::thread::sleep(Duration::from_millis(400));
     one.run("INSERT INTO \"t\" (\"a\") VALUES(1000)");
     other.run("INSERT INTO t(a) VALUES(1001)");
     assert_eq!(rows(&mut one, "SELECT COUNT(*) FROM t WHERE id > 0"), "26");
-    // What takes the function is refused with a reason, and what the Router refuses, by the Router.
+    // The proxy refuses a statement that needs LAST_INSERT_ID(), with a reason.
     for sql in
         ["INSERT INTO t(a) SELECT 2000", "INSERT INTO t(a) VALUES(1001) ON DUPLICATE KEY UPDATE a=1002"]
     {

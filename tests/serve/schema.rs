@@ -7,7 +7,7 @@ use crate::support::raw::{Client, Param};
 use crate::support::wait::NEVER;
 use crate::support::{Kind, Proxy, proxy};
 
-/// As Django makes it, in short: most tables have an id, some have none.
+/// Tables as Django makes them, in short: most have an id, some have none.
 const DJANGO: &str = "\
     CREATE TABLE auth_user (id INT NOT NULL AUTO_INCREMENT PRIMARY KEY, username VARCHAR(150) NOT NULL UNIQUE); \
     CREATE TABLE auth_group (id INT NOT NULL AUTO_INCREMENT PRIMARY KEY, name VARCHAR(150) NOT NULL UNIQUE); \
@@ -142,7 +142,7 @@ fn the_column_that_is_found_by_itself() {
     });
 }
 
-/// What no generator can fill is nobody's; it kept the proxy from starting.
+/// The proxy leaves a column alone that no generator can fill. It once kept the proxy from starting.
 #[test]
 fn tables_whose_id_is_of_another_type() {
     let db = "schema_types";

@@ -72,7 +72,7 @@ fn tables_that_are_too_wide_for_innodb() {
     each_with("select_wide", &sql, "", &rules, |rig| {
         let mut client = rig.client();
         let numbers = |count: usize| (0..count).map(|nth| nth.to_string()).collect::<Vec<_>>().join(",");
-        // What its default is, no new table may have.
+        // Under the second mode, no new table may have such a default.
         for mode in ["", "STRICT_ALL_TABLES,NO_ZERO_DATE"] {
             client.run(format!("SET sql_mode='{mode}'"));
             for (table, values) in [("t", format!("{},'2020-01-01'", numbers(200))), ("u", numbers(1100))] {
@@ -253,7 +253,7 @@ fn no_stage_stays() {
             client.query(insert.as_bytes()).unwrap();
             assert_eq!(code(&mut client, stage), 1146, "{}: {insert}", rig.name());
         }
-        // What the statement left is still there for who asks at once.
+        // ROW_COUNT() still tells of the INSERT if it is asked at once.
         client.run("DELETE FROM t");
         client.run("INSERT INTO t(a) SELECT n FROM d");
         assert_eq!(rows(&mut client, "SELECT ROW_COUNT()"), "10", "{}", rig.name());

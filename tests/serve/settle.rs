@@ -21,7 +21,7 @@ fn rounds() -> u32 {
     told::number("ROWSTAMP_SETTLES").unwrap_or(2)
 }
 
-/// What a writer of each proxy got.
+/// Statements stored and refused, by writer.
 struct Load {
     stop: AtomicBool,
     stored: [AtomicU64; WRITERS],
@@ -42,7 +42,7 @@ impl Load {
             };
             match outcomes[0].err() {
                 None => self.stored[nth].fetch_add(1, Ordering::Relaxed),
-                // What was issued between the copy and the first notice comes twice.
+                // An id that was issued between the copy and the first notice comes twice.
                 Some(error) if error.code == 1062 => continue,
                 Some(_) => self.refused[nth].fetch_add(1, Ordering::Relaxed),
             };
@@ -81,7 +81,7 @@ fn a_store_that_is_settled_under_load_is_settled_the_first_time() {
             held += u32::from(outcome.is_ok());
             if let Err(why) = outcome {
                 failures.push(format!("round {round}: {why}"));
-                // What stands is settled for the next round.
+                // Settles what still stands, for the next round.
                 if !store(&proxies[0], "raise --settle").1.contains("settled") {
                     break;
                 }

@@ -57,7 +57,7 @@ fn everything_passes_byte_for_byte_and_is_counted() {
         assert_eq!(insert_id(&mut client, "INSERT INTO t(a) VALUES(1)"), 1, "the server's own id");
         assert_eq!(insert_id(&mut client, "insert /* 'x' */ into t(a) values (2),\n(3)"), 2);
         assert_eq!(code(&mut client, "INSERT INTO t(id,a) VALUES(100,4)"), 0);
-        // What would be refused, and what the server itself has something to say of.
+        // Statements that the proxy would refuse, and one that the server itself refuses.
         let odku = "INSERT INTO t(a) VALUES(50),(51) ON DUPLICATE KEY UPDATE id=id+1000";
         assert_eq!((code(&mut client, odku), code(&mut client, odku.replace("50", "52"))), (0, 0));
         assert_eq!(code(&mut client, "INSERT INTO t(a) VALUES('canary'"), 1064);
@@ -71,7 +71,7 @@ fn everything_passes_byte_for_byte_and_is_counted() {
         assert_eq!(code_of(&client.execute(&two, &[Param::Int(5000), Param::Int(83)]).unwrap()), 0);
         // A rule on a table says nothing of others.
         assert_eq!(code(&mut client, "INSERT INTO u(a) VALUES(1)"), 0);
-        // Whether what it runs has made a temporary table would be asked.
+        // The proxy would ask if an EXECUTE has made a temporary table.
         client.run("PREPARE s FROM 'INSERT INTO t(a) VALUES(90)'");
         assert_eq!(code(&mut client, "EXECUTE s"), 0);
         assert_eq!(rows(&mut client, "SELECT COUNT(*) FROM t"), "13", "{}", kind.name());
@@ -137,7 +137,7 @@ fn bulk_executions_are_counted() {
     });
 }
 
-/// What goes in through a view is its table's, whatever the view calls the id.
+/// An INSERT through a view counts as its table's, whatever the view calls the id.
 #[test]
 fn inserts_through_views_count_as_their_tables() {
     let db = "shadow_views";
@@ -178,7 +178,7 @@ fn a_packet_for_a_table_that_is_on_and_one_in_shadow_mode() {
         let ids: Vec<u64> = client.run(both).iter().map(|outcome| outcome.ok().unwrap().insert_id).collect();
         assert_eq!(ids, [1, 77, 2], "{}", rig.name());
         assert_eq!(rows(&mut client, "SELECT id FROM u"), "77", "{}", rig.name());
-        // As for any table without a rule, a packet with one for a table that is on must be read whole.
+        // `t` counts as a table without a rule: a packet with one for a table that is on must be read whole.
         let refused = "INSERT INTO t(a) VALUES(3); INSERT INTO u(id,a) VALUES(a,1)";
         assert_eq!(code_of(&client.query(refused).unwrap()), 1235, "{}", rig.name());
         assert_eq!(rows(&mut client, "SELECT COUNT(*) FROM t"), "2", "{}", rig.name());

@@ -30,7 +30,7 @@ fn migrate(proxy: &Proxy, command: &str, shards: [&Server; 2], expect: &str) {
     assert!(output.status.success() && text.contains(expect), "{command}: {text}");
 }
 
-/// As docs/topologies.md has it: there are rows before, and a proxy is killed while both write.
+/// Follows docs/topologies.md: there are rows before, and a proxy is killed while both write.
 #[test]
 fn no_id_is_in_two_shards() {
     let (Some(a), Some(b)) = (server(Kind::MariaDb), server(Kind::MySql9)) else { return };

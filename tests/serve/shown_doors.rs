@@ -81,7 +81,7 @@ fn operators_see_doors_and_users() {
         draw(&rig, &mut redis, &mut client);
         check_console(&rig);
         check_http(&rig, http);
-        // What is granted and revoked makes nobody begin again.
+        // A GRANT does not start the user's counters again.
         typed(&rig.proxy, &format!("GRANT READ ON {db}.* TO {USER}"));
         check_users(&rig, 3);
         let findings = typed(&rig.proxy, "SHOW FINDINGS");
@@ -177,7 +177,7 @@ fn a_door_that_does_not_open_is_told() {
     let http = free_port();
     let config = "[admin]\naddress = \"127.0.0.1:0\"\n".to_owned() + USERS;
     let mut proxy = alone(&config, GENERATORS);
-    // Of a port that the system gives to nobody.
+    // A port that the system gives to nobody.
     let taken = TcpListener::bind(("127.0.0.1", free_port())).unwrap();
     let address = taken.local_addr().unwrap();
     let file = proxy.dir().join("rowstamp.toml");

@@ -33,7 +33,7 @@ fn an_insert_that_grows_over_the_edge() {
     let sql = "DROP TABLE t; CREATE TABLE t (id BIGINT PRIMARY KEY, a LONGTEXT);";
     each("sizes_grow", sql, |rig| {
         let mut client = rig.client();
-        // One packet of the client's is two of ours; at the edge itself it is two, as ours are; behind it, too.
+        // The client sends one packet below the edge and two from the edge on. The proxy sends two each time.
         for bytes in [EDGE - 20, EDGE - 1, EDGE, EDGE + 1] {
             let text = padded("INSERT INTO t(a) VALUES('", "')", bytes - 1);
             let id = insert_id(&mut client, &text);
@@ -87,7 +87,7 @@ fn beyond_limits_statement_bytes() {
                 "a name without end"
             );
         }
-        // There may be another INSERT behind it.
+        // Another INSERT may come after it.
         let mut several = rig.client_with(CLIENT_MULTI_STATEMENTS);
         assert_eq!(code(&mut several, padded("INSERT INTO w(a) VALUES('", "')", 70_000)), 1153);
         // No id was burned, the transaction is open.

@@ -1,4 +1,5 @@
-//! What a session's statements depend on: default database, sql_mode, temporary tables, what the client sees of it.
+//! The state that a session's statements depend on: default database, sql_mode, temporary tables, and what
+//! the client sees of it.
 
 use crate::rig::{Rig, code, each, insert_id, message, rows};
 use crate::support::Kind;
@@ -190,7 +191,7 @@ fn what_the_last_statement_left_is_there_though_the_state_is_read() {
     });
 }
 
-/// What a routine sets of sql_mode ends with it; what it sets of the tracking that tells of sql_mode does not.
+/// A routine's change of sql_mode ends with it. Its change of the tracking that tells of sql_mode does not.
 #[test]
 fn a_routine_that_switches_tracking_off() {
     let (schema, state, vars) = (
@@ -234,7 +235,7 @@ fn a_routine_that_switches_tracking_off() {
             client.run("INSERT INTO t(a) VALUES(7)");
             assert_eq!(rows(&mut client, "SELECT * FROM t"), "7", "{}: {call}", rig.name());
             client.run("DROP TEMPORARY TABLE t");
-            // What a statement left is there, though the state is in doubt.
+            // ROW_COUNT() is as the statement left it, though the state is in doubt.
             client.run("CALL two()");
             client.run("INSERT INTO w SELECT ROW_COUNT()");
             assert_eq!(rows(&mut client, "SELECT n FROM w"), "2", "{}: {call}", rig.name());
@@ -243,7 +244,7 @@ fn a_routine_that_switches_tracking_off() {
     });
 }
 
-/// What a session sets for its own results is not set for the questions of the proxy.
+/// A session's settings for its own results do not hold for the questions of the proxy.
 #[test]
 fn questions_are_answered_whatever_the_session_limits() {
     each("state_limited", "INSERT INTO u VALUES(1,1),(2,2),(3,3);", |rig| {
@@ -268,7 +269,8 @@ fn questions_are_answered_whatever_the_session_limits() {
     });
 }
 
-/// What cannot be prepared is refused, where it cannot be read: the server's word for it would tell of something else.
+/// A statement that the proxy can neither prepare nor read is refused. The server's error would tell of
+/// something else.
 #[test]
 fn what_the_server_cannot_be_shown_is_refused() {
     each("state_unshown", "", |rig| {
@@ -287,7 +289,7 @@ fn what_the_server_cannot_be_shown_is_refused() {
     });
 }
 
-/// What the proxy asks for the session's state before would take it away.
+/// A question of the proxy for the session's state, asked in between, would take the counts away.
 #[test]
 fn counts_are_those_of_the_statement_before() {
     each("state_counts", "INSERT INTO u VALUES(1,1),(2,2),(3,3);", |rig| {

@@ -37,23 +37,24 @@ const BY_TEXT: [(&str, &[u64]); 10] = [
 ];
 const RETURNS: &str = "INSERT INTO s(mark,n) VALUES(#,0),(#,1),(#,2) RETURNING id";
 
-/// What is prepared; its `?` are all the mark.
+/// Statements that are prepared. Each `?` is the mark, but the last one's second is `n`.
 const PREPARED: [&str; 3] = [
     "INSERT INTO s(mark,n) VALUES(?,0),(?,1),(?,2)",
     "INSERT INTO s(mark,n) SELECT ?,n FROM d ORDER BY n",
     "INSERT INTO s(mark,n) VALUES(?,?)",
 ];
 
-/// Of what a statement took.
+/// The ids that a statement took.
 struct Taken {
     first: u64,
-    /// Of the ids that it took, those that are in the table, in the order of its rows.
+    /// The places, among these ids, of those that are in the table, in the order of its rows.
     places: &'static [u64],
 }
 
 #[derive(Default)]
 struct Tally {
-    /// What was prepared under other rules and is to be prepared again, as docs/refused.md says: SQL's, and the driver's INSERT ... SELECT.
+    /// The number of statements prepared under other rules that must be prepared again, as docs/refused.md
+    /// says: SQL's, and the driver's INSERT ... SELECT.
     prepared_again: AtomicU64,
 }
 

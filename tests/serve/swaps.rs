@@ -25,7 +25,7 @@ const FORMS: [&str; 6] = [
     "(id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, a INT NOT NULL, b INT NOT NULL)",
 ];
 
-/// What the columns of the last form would hold; a place that was made for another form gets another value, but an id.
+/// Values for the columns of the last form. In another form a column may get another value, but never an id.
 const INSERTS: [&str; 4] = [
     "INSERT INTO t VALUES (NULL, 1, 2)",
     "INSERT INTO t VALUES (0, 3, 4), (NULL, 5, 6)",
@@ -68,7 +68,7 @@ fn write(rig: &Rig, (ends, all_written): (&AtomicBool, &AtomicU64), nth: usize) 
 fn swap(rig: &Rig, written: &AtomicU64) -> usize {
     let mut direct = rig.direct();
     let mut swaps = 0;
-    // As many as it takes for each form to have been met by the writers.
+    // Goes on until there are enough swaps, and enough rows written between them.
     while swaps < SWAPS || written.load(Ordering::Relaxed) < WRITTEN {
         assert!(swaps < 100 * SWAPS, "{}: the writers have ended", rig.name());
         direct.run(format!("CREATE TABLE t_new {}", FORMS[swaps % FORMS.len()]));

@@ -62,7 +62,7 @@ fn ids_go_on_above_those_that_ddl_brings() {
         client.run("DROP TABLE t");
         client.run("CREATE TABLE t (id BIGINT NOT NULL PRIMARY KEY, a INT) AS SELECT 90000 AS id, 0 AS a");
         assert_eq!(insert_id(&mut client, "INSERT INTO t(a) VALUES(4)"), 90_001, "{}", rig.name());
-        // As mysqldump writes it. The control account cannot look into the table then.
+        // The statements that mysqldump writes. The control account cannot look into the table then.
         client.run("LOCK TABLES t WRITE");
         client.run("ALTER TABLE t DISABLE KEYS");
         assert_eq!(insert_id(&mut client, "INSERT INTO t(a) VALUES(5)"), 90_002, "{}", rig.name());

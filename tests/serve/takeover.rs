@@ -41,7 +41,7 @@ fn sessions_go_on_and_ids_without_a_gap() {
         assert!(before.is_running(), "{}: it has a session", rig.name());
         drop(old);
         assert!(before.ends_within(NEVER), "{}: {}", rig.name(), rig.proxy.log());
-        // What took over is taken over from.
+        // A third process takes over from the second.
         let second = rig.proxy.take_over();
         assert_eq!((insert(&mut new), insert(&mut rig.client())), (704, 705), "{}", rig.name());
         drop(new);

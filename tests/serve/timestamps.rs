@@ -49,7 +49,7 @@ fn ids(client: &mut Client, sql: &str) -> Vec<u64> {
     rows(client, sql).split_whitespace().map(|id| id.parse().unwrap()).collect()
 }
 
-/// Whether they are as many ids in a row as a statement gets: within a tick, or from the beginning of one on.
+/// Checks that the ids are a statement's ids in a row: within a tick, or from the beginning of one on.
 #[track_caller]
 fn assert_in_a_row(ids: &[u64]) {
     let number = |id: u64| tick(id) << SEQUENCE_BITS | id & 3;
@@ -117,7 +117,7 @@ fn rows_that_are_left_out() {
     each_with("timestamps_ignore", "", "", &rules("timestamps_ignore", ""), |rig| {
         let mut client = rig.client();
         client.run("INSERT INTO t(a) VALUES(1),(2),(3),(4),(5)");
-        // Of another node, in each tick to come.
+        // Rows of another node, in each tick to come.
         let tick = tick_now();
         let others: Vec<_> =
             (0..5_000).map(|k| format!("({},{})", ((tick + k) << TICK_SHIFT) | 4, 100 + k)).collect();
@@ -178,7 +178,7 @@ fn ids_are_of_their_time_and_ascend_behind_a_restart() {
                 }
                 rig.proxy.restart();
             }
-            // Behind the kill ids start above all that was reserved.
+            // After the kill, ids start above all that was reserved.
             let ahead = tick(above).checked_sub(before).unwrap();
             assert!(ahead < tick_now() - before + 3_000, "{}: {ahead} ms", rig.name());
         },
@@ -295,7 +295,7 @@ fn a_proxy_that_lost_its_node_takes_another() {
     assert_eq!(rows(&mut of_other, "SELECT COUNT(*)-COUNT(DISTINCT id) FROM t"), "0");
 }
 
-/// As with sequences: `fleet::a_table_moves_while_a_proxy_is_frozen`.
+/// Like `fleet::a_table_moves_while_a_proxy_is_frozen`, with timestamps.
 #[test]
 fn a_table_moves_while_a_node_is_frozen() {
     const DB: &str = "timestamps_frozen";

@@ -7,7 +7,8 @@ use crate::support::raw::{CLIENT_DEPRECATE_EOF, CLIENT_MULTI_RESULTS, CLIENT_SES
 const COM_QUERY: u8 = 0x03;
 const COM_INIT_DB: u8 = 0x02;
 
-/// What changes the session's state, and what looks at or sets which changes are told. `{}` is the test's database.
+/// Statements that change the session's state, and statements that look at or set which changes are told.
+/// `{}` is the test's database.
 const SCRIPT: &[&str] = &[
     "USE mysql",
     "USE {}",
@@ -144,7 +145,7 @@ fn executions_see_the_sessions_own_variables() {
     });
 }
 
-/// What the client turns off is on again for the proxy: the session is read as it is.
+/// The proxy tracks what the client turns off: it reads the session as it is.
 #[test]
 fn the_session_is_followed_whatever_the_client_tracks() {
     each(

@@ -1,4 +1,4 @@
-//! What no rule can concern meets a bare relay: the bytes of both wires are the same, whatever the statements are.
+//! For statements that no rule can concern, the proxy is a bare relay: the bytes of both wires are the same.
 
 use crate::rig::{Rig, code, each, each_with, insert_id, rows};
 use crate::support::Kind;
@@ -127,7 +127,7 @@ impl Wires {
     }
 }
 
-/// Runs everything in a database, and compares the wires behind each statement.
+/// Runs everything in a database, and compares the wires after each statement.
 fn check(rig: &Rig, wires: &Wires, capabilities: u32, database: &str, passes: impl Fn(&str) -> bool) {
     let options = Options { database: Some(database.to_owned()), capabilities, ..Options::default() };
     let mut client = Client::connect(&wires.outer.address(), &options).unwrap();
@@ -349,7 +349,7 @@ fn what_cannot_be_read_passes_where_it_names_nothing_ruled() {
                 texts.extend(OF_MARIADB);
             }
             for text in texts {
-                // Of a packet of several the last outcome says whether one failed.
+                // In a packet of several, the last outcome says whether one failed.
                 let natively = code(&mut direct, text);
                 assert_eq!(code(&mut client, text), natively, "{} {is_ruled} {text}", rig.name());
             }
@@ -358,7 +358,7 @@ fn what_cannot_be_read_passes_where_it_names_nothing_ruled() {
     });
 }
 
-/// Behind a text that could not be seen, the session's state is known, and compound statements are read.
+/// After a text that could not be seen, the session's state is known, and compound statements are read.
 #[test]
 fn a_compound_statement_prepares_in_a_schema_without_rules() {
     each("untouched_compound", "CREATE DATABASE untouched_compound_2;", |rig| {
@@ -446,7 +446,7 @@ fn texts_that_functions_compute_are_asked_for() {
     });
 }
 
-/// What a function computes is evaluated once: what it is the first time is judged, and it may be something else the second time.
+/// A function's result is computed once, and the proxy judges that text. A second time it could be another.
 #[test]
 fn a_text_that_comes_out_otherwise_the_second_time_gets_no_row_without_an_id() {
     each("untouched_turns", "", |rig| {
@@ -472,7 +472,7 @@ fn a_text_that_comes_out_otherwise_the_second_time_gets_no_row_without_an_id() {
                     let text = format!("{command} IF((@n:=@n+1)=1, {first}, {second})");
                     let failed = code(&mut client, &text) != 0;
                     assert_eq!(failed, first.starts_with(['N', 'P']), "{charset} {text}");
-                    // What PREPARE has named, if it has.
+                    // Runs the statement that PREPARE has named, if it has.
                     let _ = client.query("EXECUTE s").unwrap();
                     assert_eq!(rows(&mut client, "SELECT @n"), "1", "{charset} {text}");
                     let ids = format!("{ids} of {ids}");

@@ -13,7 +13,7 @@ fn change_fails(client: &mut Client, user: &str, database: &str) -> String {
     client.change_user(user, database).unwrap_err().to_string()
 }
 
-/// What a session has that a COM_CHANGE_USER takes from it.
+/// Gives the session all that a COM_CHANGE_USER takes away.
 fn furnished(mut client: Client) -> Client {
     for sql in [
         "SET NAMES latin1",
@@ -48,7 +48,7 @@ fn a_failed_change_user_leaves_what_the_server_leaves() {
             let (mut proxied, said_too, seen_too, gone_too) = proxied.unwrap();
             assert_eq!((said, seen, gone), (said_too, seen_too, gone_too));
             let proxied = &mut proxied;
-            // As after a login: the table is the ruled one, and double quotes hold strings.
+            // The table is the ruled one, and double quotes hold strings, as after a login.
             assert!(insert_id(proxied, "INSERT INTO t(a) VALUES(\"7\")") > 0, "{}", rig.name());
             proxied.run("DELETE FROM t");
             // The third one more, and from then on the server knows no such command.
@@ -82,7 +82,7 @@ fn a_user_may_come_behind_one_that_was_refused() {
     });
 }
 
-/// What changes one's own password to the empty one, where it has expired.
+/// Returns the statement that changes one's own password, which has expired, to the empty one.
 fn change_of(kind: Kind) -> &'static str {
     match kind {
         Kind::MariaDb => "SET PASSWORD=PASSWORD('')",
@@ -111,7 +111,7 @@ fn an_expired_password_can_be_changed() {
             assert!(id > 0, "{}", rig.name());
             assert_eq!(rows(&mut client, "SELECT LAST_INSERT_ID()"), id.to_string());
 
-            // Behind statements that the server refuses.
+            // After statements that the server refuses.
             let mut client = expired(rig, "users_late", form);
             for sql in [
                 "SELECT 1",

@@ -24,7 +24,7 @@ fn insert() -> String {
     format!("INSERT INTO t(a) VALUES {values}")
 }
 
-/// Of a statement without parameters.
+/// Returns the body of an execution without parameters.
 fn execution(id: u32) -> Vec<u8> {
     [&id.to_le_bytes()[..], &[0, 1, 0, 0, 0]].concat()
 }
@@ -35,7 +35,7 @@ fn bulk(id: u32) -> Vec<u8> {
     [&id.to_le_bytes()[..], &[0x80, 0, 1, 0]].concat().into_iter().chain(sets).collect()
 }
 
-/// What was sent before `waiting` is answered while there are no ids, and `waiting` itself once there are.
+/// Checks that the command before `waiting` is answered without ids, and `waiting` once there are ids.
 fn check(client: &mut Client, etcd: &Etcd, waiting: (u8, &[u8]), how: &str) {
     etcd.signal(0, "STOP");
     client.pipeline(&[(QUERY, b"SELECT SLEEP(0.2)"), waiting]).unwrap();

@@ -37,7 +37,7 @@ fn wait_for(proxy: &Proxy, says: impl Fn(&str) -> bool) {
     wait_until(|| format!("the log does not say it:\n{}", proxy.log()), || says(&proxy.log()));
 }
 
-/// As a careful program does it: whole, by a rename.
+/// Writes the rules like a careful program: whole, by a rename.
 fn put(proxy: &Proxy, text: &str) {
     let folder = proxy.dir().join("rules");
     fs::write(folder.join("next"), text).unwrap();
@@ -71,7 +71,7 @@ fn changed_rules_act_and_bad_ones_do_not() {
             assert_eq!(rig.count(&format!("rules.watch: {told}")), 1, "{told}: {}", rig.proxy.log());
         }
         assert_eq!(insert_id(&mut client, "INSERT INTO t(a) VALUES(3)"), 1_000_000_001, "{}", rig.name());
-        // What SIGHUP has read is not read again.
+        // The watch does not read again what SIGHUP has read.
         rig.change(&by_g);
         std::thread::sleep(LOOKS);
         assert_eq!((rig.count(REFUSED), rig.count(ACTIVE)), (1, 2), "{}", rig.proxy.log());
@@ -112,7 +112,7 @@ fn a_file_is_read_once_it_is_written() {
     });
 }
 
-/// As a Kubernetes ConfigMap is mounted, and changed.
+/// The rules are mounted, and changed, like a Kubernetes ConfigMap.
 #[test]
 fn a_link_above_the_rules_is_swapped() {
     let db = "watch_link";

@@ -25,7 +25,7 @@ pub enum Version {
 impl Version {
     pub const ALL: [Version; 2] = [Version::Debian, Version::Sid];
 
-    /// Whether this machine has it. Says so loudly if not; with CI=true the lack of Debian's own fails.
+    /// True if this machine has it. Says so loudly if not; with CI=true the lack of Debian's own fails.
     pub fn is_here(self) -> bool {
         let here = match self {
             Version::Debian => find_program("etcd").is_some() && find_program("etcdctl").is_some(),
@@ -72,7 +72,7 @@ pub struct Etcd {
     dir: PathBuf,
     members: Vec<Member>,
     tls: Option<Certificates>,
-    /// Where members listen for clients.
+    /// The host on which members listen for clients.
     host: &'static str,
 }
 
@@ -81,7 +81,7 @@ pub struct Etcd {
 pub struct Console(Vec<String>);
 
 impl Console {
-    /// What it prints, or what it says of its failure.
+    /// Returns its output, or what it says of its failure.
     pub fn run(&self, arguments: &[&str]) -> Result<String, String> {
         run(&self.line(arguments))
     }
@@ -147,7 +147,7 @@ impl Etcd {
         self.members.iter().map(|member| format!("127.0.0.1:{}", member.client_port)).collect()
     }
 
-    /// As a list in rowstamp.toml.
+    /// The endpoints, written like a list in rowstamp.toml.
     pub fn endpoints_toml(&self) -> String {
         format!("{:?}", self.endpoints())
     }
@@ -251,8 +251,8 @@ impl Etcd {
         assert!(self.wait_until_healthy(), "etcd runs again:\n{}", self.log());
     }
 
-    /// What an operator does behind a copy that was put back: raises generators to bounds, counts up `raised` in every
-    /// witness, and removes `suspect`.
+    /// Does what an operator does after a copy was put back: raises generators to bounds, counts up `raised`
+    /// in every witness, and removes `suspect`.
     pub fn raise(&self, bounds: &[(&str, u64)]) {
         for (generator, bound) in bounds {
             self.change(&format!("/rowstamp/generators/{generator}"), "bound", |_| *bound);
@@ -343,7 +343,7 @@ fn run(line: &[String]) -> Result<String, String> {
     }
 }
 
-/// Whether `/health` says that the member has a leader.
+/// True if `/health` says that the member has a leader.
 fn is_healthy(port: u16) -> bool {
     get(port, "/health").is_ok_and(|answer| answer.contains("\"health\":\"true\""))
 }

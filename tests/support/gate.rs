@@ -1,5 +1,4 @@
-//! A TCP relay whose target moves, as a virtual address or a load balancer does: what is behind it changes, the address of it
-//! does not.
+//! A TCP relay whose target changes while its address stays, like a virtual address or a load balancer.
 
 use std::net::TcpStream;
 use std::sync::{Arc, Mutex, PoisonError};

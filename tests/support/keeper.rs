@@ -83,12 +83,12 @@ impl Keeper {
         }
     }
 
-    /// Whether all its threads stand still.
+    /// True if all its threads stand still.
     fn has_stopped(&self) -> bool {
         let Ok(threads) = fs::read_dir(format!("/proc/{}/task", self.pid)) else { return false };
         threads.flatten().all(|thread| {
             let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
-            // Behind the name, in which anything may stand.
+            // The state comes after the name, in which anything may stand.
             stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with(['T', 'Z', 'X']))
         })
     }
@@ -116,7 +116,7 @@ impl Keeper {
         self.log_behind(0)
     }
 
-    /// What was said behind so many bytes.
+    /// Returns the log after its first `bytes` bytes.
     pub fn log_behind(&self, bytes: u64) -> String {
         let mut said = Vec::new();
         if let Ok(mut log) = fs::File::open(self.dir.join("log")) {

@@ -1,4 +1,4 @@
-//! What every private server needs of this machine: its program, a folder, a free port.
+//! The things that every private server needs of this machine: its program, a folder, a free port.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ pub fn announce(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
-/// Where the Debian sid root with MySQL 9 lives; `tests/install.sh` makes it.
+/// The folder of the Debian sid root with MySQL 9; `tests/install.sh` makes it.
 pub fn sid_root() -> PathBuf {
     std::env::var_os("ROWSTAMP_SID_ROOT")
         .map_or_else(|| PathBuf::from("/var/tmp/rowstamp-sid"), PathBuf::from)
@@ -47,7 +47,7 @@ pub fn find_program(name: &str) -> Option<PathBuf> {
     folders.map(|folder| Path::new(folder).join(name)).find(|file| file.is_file())
 }
 
-/// What a process has in memory.
+/// Returns the memory that a process holds.
 pub fn memory_kib(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("the process runs");
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("it has memory");
@@ -69,8 +69,8 @@ pub fn temporary_folder(name: &str) -> PathBuf {
     temporary_folder_in(&std::env::temp_dir(), name)
 }
 
-/// Where servers' data goes: memory where there is plenty, for DDL waits on a disk several times a statement. TMPDIR
-/// overrides.
+/// The place for servers' data: memory if there is plenty, for DDL waits on a disk several times a statement.
+/// TMPDIR overrides.
 pub fn data_home() -> PathBuf {
     const PLENTY_KIB: u64 = 4 << 20;
     let memory = Path::new("/dev/shm");

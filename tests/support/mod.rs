@@ -1,4 +1,5 @@
-//! What integration tests share: private servers, the proxy under test, and a client that knows nothing of this crate.
+//! Parts that integration tests share: private servers, the proxy under test, and a client without this
+//! crate's code.
 //!
 //! * [`keeper`]: a process that ends when the test does, however the test ends.
 //! * [`machine`]: programs, folders and ports of this machine.

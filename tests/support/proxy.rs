@@ -19,7 +19,7 @@ pub struct Proxy {
     dir: PathBuf,
     /// Words in front of the program's.
     under: Vec<String>,
-    /// Behind `serve --config FILE`.
+    /// Flags after `serve --config FILE`.
     flags: Vec<String>,
     keeper: Option<Keeper>,
 }
@@ -44,7 +44,7 @@ impl Proxy {
         Self::start_under(Vec::new(), config, rules)
     }
 
-    /// As `start`, by a program that replaces itself by the one that the words behind its own name: `env A=1`.
+    /// Like `start`, through a program that replaces itself by the proxy: `env A=1`.
     pub fn start_under(under: Vec<String>, config: &str, rules: &[(&str, &str)]) -> Proxy {
         let mut proxy = Proxy::written(config, rules);
         proxy.under = under;
@@ -85,7 +85,7 @@ impl Proxy {
         self.keeper.as_ref().map(Keeper::log).unwrap_or_default()
     }
 
-    /// Of the process that ran last, also where it was killed.
+    /// The log of the process that ran last, also where it was killed.
     pub fn last_log(&self) -> String {
         String::from_utf8_lossy(&fs::read(self.dir.join("log")).unwrap_or_default()).into_owned()
     }
@@ -136,7 +136,7 @@ impl Proxy {
         self.launch();
     }
 
-    /// As `restart`, with another command line behind `serve`.
+    /// Like `restart`, with other flags after `serve`.
     pub fn restart_with(&mut self, flags: &[&str]) {
         self.flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
         self.restart();
@@ -171,7 +171,7 @@ impl Proxy {
         self.try_process(&[])
     }
 
-    /// Its log is what the file holds behind that of the processes before it.
+    /// Its log is the part of the file after the log of the processes before it.
     fn start_process(&mut self, flags: &[&str]) {
         self.try_process(flags).unwrap_or_else(|log| panic!("the proxy does not listen:\n{log}"));
     }
@@ -221,7 +221,7 @@ impl Before {
         self.0.as_ref().is_some_and(Keeper::is_running)
     }
 
-    /// Whether it ends by itself in time.
+    /// True if it ends by itself in time.
     pub fn ends_within(&self, deadline: Duration) -> bool {
         self.0.as_ref().is_none_or(|keeper| keeper.wait(deadline))
     }

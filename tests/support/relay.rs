@@ -1,4 +1,4 @@
-//! What all relays share: a port that takes connections, and a thread for each direction of one.
+//! The parts that all relays share: a port that takes connections, and a thread for each direction of one.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};

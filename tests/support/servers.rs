@@ -29,7 +29,7 @@ impl Kind {
         }
     }
 
-    /// Whether this machine has the server. Says so loudly if not; with CI=true the lack of Debian's own server fails.
+    /// True if this machine has the server. Says so loudly if not. With CI=true Debian's own must be here.
     pub fn is_here(self) -> bool {
         let here = match self {
             Kind::MariaDb => {

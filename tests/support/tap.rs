@@ -15,12 +15,12 @@ pub enum Direction {
     Down,
 }
 
-/// What one connection carried, in the order in which it came.
+/// The bytes that one connection carried, in the order in which they came.
 pub type Log = Vec<(Direction, Vec<u8>)>;
 
 type SharedLog = Arc<Mutex<Log>>;
 
-/// Whether the target serves with TLS is not asked: a log of TLS tells nothing.
+/// The relay does not ask if the target serves with TLS: a log of TLS tells nothing.
 pub struct Tap {
     port: Port,
     logs: Arc<Mutex<Vec<SharedLog>>>,
@@ -57,7 +57,7 @@ impl Tap {
         logs.iter().filter(|log| Arc::strong_count(log) > 1).count()
     }
 
-    /// What came since the last time, by connection.
+    /// Returns the bytes that came since the last time, by connection.
     pub fn take(&self) -> Vec<Log> {
         let mut logs = self.logs.lock().unwrap_or_else(PoisonError::into_inner);
         let taken =

@@ -1,4 +1,5 @@
-//! What long runs under load share: rows as clients were told of them, and the judge who compares them with the table.
+//! The parts that long runs under load share: rows as clients were told of them, and the judge who compares
+//! them with the table.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -11,7 +12,7 @@ use rand::Rng;
 
 use super::raw::{Client, ErrPacket, OkPacket, Outcome, Param, Prepared};
 
-/// Of one statement.
+/// The most rows in one statement.
 const ROWS_MAX: usize = 20;
 
 const QUIET_DEADLINE: Duration = Duration::from_mins(1);
@@ -46,7 +47,7 @@ pub fn read(client: &mut Client, table: &str) -> Vec<Row> {
     (0..outcome.rows().len()).map(|row| Row { token: cell(row, 0), id: cell(row, 1) }).collect()
 }
 
-/// What one INSERT inserts, and how.
+/// The rows of one INSERT, and the way it is sent.
 pub struct Batch {
     tokens: Vec<u64>,
     is_prepared: bool,
@@ -68,7 +69,7 @@ impl Batch {
         &self.tokens
     }
 
-    /// As they were acknowledged. Their ids adjoin: what a driver tells its application of several rows.
+    /// Returns the acknowledged rows. Their ids adjoin: that is what a driver tells of several rows.
     pub fn rows(&self, ok: &OkPacket) -> impl Iterator<Item = Row> {
         assert_eq!(ok.affected_rows, self.tokens.len() as u64, "rows inserted");
         self.tokens.iter().zip(ok.insert_id..).map(|(&token, id)| Row { token, id })

@@ -3,7 +3,8 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What has not come by then never comes. How soon it comes is no matter of a test that decides: the machine may be busy.
+/// An event that has not come by then never comes. A test decides nothing by how soon it comes: the machine
+/// may be busy.
 pub const NEVER: Duration = Duration::from_mins(1);
 
 /// Asks until it is so; panics with `what` where it never is.

@@ -8,14 +8,14 @@ pub(crate) struct Column {
     sql: &'static str,
     shown: Shown,
     only: Option<Kind>,
-    /// Whether it may hold much more than 65,535 bytes, or tells something else of a long value.
+    /// True if the column may hold much more than 65,535 bytes, or tells something else of a long value.
     pub(crate) is_for_long: bool,
 }
 
 /// How its bytes are read back.
 #[derive(Debug, Clone, Copy)]
 enum Shown {
-    /// As the text protocol has it.
+    /// The value as the text protocol has it.
     Plain,
     /// A string: its bytes.
     Bytes,
@@ -100,7 +100,7 @@ pub(crate) fn columns(kind: Kind) -> Vec<Column> {
     ALL.into_iter().filter(|column| column.only.is_none_or(|only| only == kind)).collect()
 }
 
-/// As CREATE TABLE has them.
+/// The columns' definitions in CREATE TABLE.
 pub(crate) fn definitions(columns: &[Column]) -> String {
     columns.iter().map(|column| format!("{} {}", column.name, column.sql)).collect::<Vec<_>>().join(", ")
 }

@@ -10,7 +10,7 @@ use crate::values::sides::TABLES;
 const TOLD_MAX: u64 = 12;
 const TEXT_MAX: usize = 160;
 
-/// Where a fact differs.
+/// The place in which a fact differs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place<'a> {
     pub(crate) kind: Kind,
@@ -24,7 +24,7 @@ pub(crate) struct Place<'a> {
     pub(crate) form: &'a str,
 }
 
-/// Whether docs/differences.md or docs/refused.md has it.
+/// True if docs/differences.md or docs/refused.md has the difference.
 pub(crate) fn is_declared(place: Place<'_>, fact: &str, native: &str, proxied: &str) -> bool {
     // After an error MySQL names the columns that have no default, of which the id is one without AUTO_INCREMENT.
     const ID: &str = "Error 1364 Field 'id' doesn't have a default value; ";
@@ -48,9 +48,9 @@ pub(crate) fn is_declared(place: Place<'_>, fact: &str, native: &str, proxied: &
         "stored" => is_of_types,
         "insert id" => false,
         _ if is_of_types => true,
-        // Of rows that fail each, another one's error.
+        // If several rows fail, the error may be that of another row.
         "error" | "error's text" if !is_myisam => has_failed && native != "none" && proxied != "none",
-        // What stands after the error, and in which order.
+        // The warnings after an error or beyond the kept ones may differ, and so may their order.
         "warnings" if has_failed || is_cut(native) || sorted(native) == sorted(proxied) => true,
         // A table without transactions keeps the rows before the one that fails.
         _ => is_myisam && (has_failed || fact == "warnings") && fact != "prepared",
@@ -63,7 +63,7 @@ fn sorted(lines: &str) -> Vec<&str> {
     lines
 }
 
-/// Whether it is as many as servers keep of a statement.
+/// True if there are as many warnings as servers keep of a statement.
 fn is_cut(lines: &str) -> bool {
     const KEPT: usize = 64;
     lines.split(" | ").any(|lines| lines.matches("; ").count() >= KEPT)

@@ -26,12 +26,12 @@ pub(crate) enum Made {
     Query { columns: String, text: String },
 }
 
-/// What is bound, one execution after the other of the same prepared statement.
+/// The values that are bound, one execution after the other of the same prepared statement.
 #[derive(Debug, Clone)]
 pub(crate) struct Bound {
     pub(crate) executions: Vec<Param>,
     pub(crate) size: Size,
-    /// Whether long data is sent in several pieces.
+    /// True if long data is sent in several pieces.
     pub(crate) in_pieces: bool,
 }
 
@@ -98,7 +98,7 @@ pub(crate) fn forms(kind: Kind, columns: &[Column]) -> Vec<Form> {
     forms
 }
 
-/// What must stand the same before each run of the statement.
+/// The statements that make the session the same before each run.
 fn setup(section: &str, text: &str) -> Vec<String> {
     if section == "variable" {
         // A variable that is set to NULL keeps the type that it had.
@@ -216,7 +216,7 @@ impl Form {
 }
 
 impl Shape {
-    /// The statement behind its column list, for so many columns.
+    /// The statement after its column list, for so many columns.
     pub(crate) fn rows(self, k: usize, expression: &str, columns: usize) -> String {
         let list = |value: &str| format!("{k},{}", vec![value; columns].join(","));
         let values = list(expression);

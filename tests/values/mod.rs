@@ -32,9 +32,9 @@ use crate::support::servers::announce;
 use crate::support::{Kind, told};
 use findings::Findings;
 
-/// Of the statements beyond the one for each value, sql_mode and IGNORE.
+/// The percentage that runs of the statements beyond the one for each value, sql_mode and IGNORE.
 const PERCENT_IN_SHORT: u64 = 1;
-/// Of the run among all tests: it is the same each time.
+/// The seed of the run among all tests: it is the same each time.
 const SEED: u64 = 1;
 /// Through the proxy, in the short run on one server.
 const STATEMENTS_AT_LEAST: u64 = 2000;

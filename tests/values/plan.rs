@@ -23,7 +23,7 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
-    /// Whether a statement of the form goes by way of a stage.
+    /// True if a statement of the form goes by way of a stage.
     pub(crate) fn is_staged(self, form: &Form) -> bool {
         self.shape != Shape::Values || matches!(form.made, Made::Query { .. })
     }

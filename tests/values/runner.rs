@@ -21,7 +21,7 @@ const MODES: [&str; 3] =
     ["STRICT_TRANS_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE,ERROR_FOR_DIVISION_BY_ZERO", "STRICT_ALL_TABLES", ""];
 /// In a short run, of the forms: how many run with IGNORE, and where zero dates are allowed.
 const OTHERS_PERCENT: u64 = 33;
-/// Where not all columns take a value, so many of them are tried one by one in a short run.
+/// If not all columns take a value, a short run tries so many of them one by one.
 const TRIED_AT_ONCE: usize = 18;
 /// And so many of those that refuse it get their statement.
 const REFUSING_AT_ONCE: usize = 3;
@@ -142,7 +142,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// What chance draws of the ways to run a form: one, and some of the others.
+    /// Draws from the ways to run a form: one, and some of the others.
     fn cells(&mut self, form: &Form, ignore: bool) -> Vec<(Cell, BTreeSet<usize>)> {
         let mut all = Vec::new();
         for &shape in form.shapes() {
@@ -197,7 +197,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Whether the server stores the value there.
+    /// True if the server stores the value in these columns.
     fn takes(&mut self, form: &Form, cell: Cell, columns: &[&Column]) -> io::Result<bool> {
         Ok(!self.tried.run(&cell.statement(form, 0, columns))?.has_failed)
     }
@@ -300,7 +300,7 @@ impl Run<'_> {
     }
 
     fn take_stored(&mut self, schema: &str) -> BTreeMap<usize, Stored> {
-        // What was tried only fills the tables.
+        // Rows of TRIED only fill its tables: their values are not compared.
         let columns = if schema == TRIED { &[] } else { self.columns };
         let stored = |table| sides::take_stored(&mut self.observer, schema, table, columns);
         TABLES.into_iter().flat_map(stored).collect()
@@ -331,7 +331,7 @@ impl Run<'_> {
                 self.differs(here, "stored", (native, proxied), &format!("{}: ", column.name));
             }
         }
-        // Where the client's insert id stands among the rows of the statement.
+        // The place of the client's insert id among the rows of the statement.
         let told = |answer: &Answer, stored: &Stored| {
             let place = |id: &u64| match stored.ids.iter().position(|stored| stored == id) {
                 Some(place) => format!("row {place}"),
@@ -346,7 +346,8 @@ impl Run<'_> {
         }
     }
 
-    /// A statement takes the ids behind those of the one before it, as many as it has rows. What failed may have taken some.
+    /// A statement takes the ids after those of the one before it, as many as it has rows. A failed statement
+    /// may have taken some.
     fn look_for_gaps(&mut self, done: &[(&Done, &Answer)], stored: &BTreeMap<usize, Stored>, schema: &str) {
         let failed: BTreeSet<usize> =
             done.iter().filter(|(_, answer)| answer.has_failed).map(|(done, _)| done.k).collect();

@@ -33,11 +33,11 @@ pub(crate) struct Side {
     sql_mode: String,
 }
 
-/// What a session sees of a statement.
+/// The outcome of a statement, as a session sees it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) facts: Vec<(&'static str, String)>,
-    /// Of each execution that succeeded.
+    /// The insert id of each execution that succeeded.
     pub(crate) insert_ids: Vec<u64>,
     pub(crate) has_failed: bool,
 }
@@ -218,7 +218,7 @@ pub(crate) fn make_tables(observer: &mut Client, columns: &[Column], sources: &[
     }
 }
 
-/// What all statements have stored in a table, by their numbers; the table is empty then.
+/// Returns the rows that all statements have stored in a table, by their numbers, and empties the table.
 pub(crate) fn take_stored(
     observer: &mut Client,
     schema: &str,

@@ -12,7 +12,7 @@ use crate::support::raw::{CLIENT_DEPRECATE_EOF, CLIENT_SESSION_TRACK, SERVER_MOR
 const SESSION_STATE_CHANGED: u16 = 0x4000;
 pub(crate) const NO_INDEX_USED: u16 = 0x0020;
 
-/// What may differ.
+/// The differences that are allowed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Allowed<'a> {
     /// The client's capabilities.
@@ -46,7 +46,7 @@ impl Allowed<'_> {
             _ => self.roles(answer),
         };
         let Some(roles) = roles else {
-            // Of another form than results have: not of a ruled statement.
+            // The answer has another form than results. No ruled statement gets one.
             return if told == answer { Ok(()) } else { Err(format!("cannot be followed: {}", all(answer))) };
         };
         if told.len() != answer.len() {
@@ -64,7 +64,7 @@ impl Allowed<'_> {
         Ok(())
     }
 
-    /// What each packet is. `None`: they are no whole answer.
+    /// The role of each packet. `None`: they are no whole answer.
     fn roles(self, answer: &[Vec<u8>]) -> Option<Vec<Role>> {
         let eof = !self.has(CLIENT_DEPRECATE_EOF);
         let mut roles = Vec::new();
@@ -164,7 +164,7 @@ struct OkPacket<'a> {
     warnings: [u8; 2],
     /// With its length.
     info: &'a [u8],
-    /// Of the session, with its length.
+    /// The reports of the session's state, with their length.
     state: &'a [u8],
 }
 
@@ -237,7 +237,7 @@ pub(crate) fn as_load(packet: &[u8], (records, skipped): (u64, u64), replaces: b
     [&[ok.head], ok.affected_rows, ok.written_id, &status, &ok.warnings, ok.info, ok.state].concat()
 }
 
-/// The info text behind its length, `Warnings: n` with that number.
+/// The info text with its length before it, and `Warnings: n` with that number.
 fn with_warnings(info: &[u8], warnings: u16) -> Vec<u8> {
     const LABEL: &str = "Warnings: ";
     let Some((_, _, text)) = number(info) else { return info.to_vec() };
@@ -247,14 +247,14 @@ fn with_warnings(info: &[u8], warnings: u16) -> Vec<u8> {
     [put_number(text.len() as u64), text.into_bytes()].concat()
 }
 
-/// Whether each of these reports is among those, in their order. Both stand behind their length.
+/// True if each report in `some` is in `all`, in their order. Both begin with their length.
 fn is_part(some: &[u8], all: &[u8]) -> bool {
     let (Some(some), Some(all)) = (reports(some), reports(all)) else { return false };
     let mut all = all.into_iter();
     some.iter().all(|report| all.any(|one| one == *report))
 }
 
-/// A type, and data behind its length, each.
+/// The reports in `state`. Each is a type, a length and data.
 fn reports(state: &[u8]) -> Option<Vec<&[u8]>> {
     let mut reports = Vec::new();
     if state.is_empty() {

@@ -1,5 +1,6 @@
-//! Whether one text is another with ids put in, found without asking the code that puts them in: both are cut into tokens,
-//! and what the server's has more must be one of the pieces below. All else must be the same, byte for byte.
+//! Checks that one text is another with ids put in, without asking the code that puts them in. Both are cut
+//! into tokens. All that the server's has more must be one of the pieces below. All else must be the same,
+//! byte for byte.
 //!
 //! ```text
 //! ID      7 | LAST_INSERT_ID(7) | ? | LAST_INSERT_ID(?) | LAST_INSERT_ID()+1 | @`rowstamp.0`
@@ -9,7 +10,7 @@
 //!         ,rowstamp_id   (a,rowstamp_id)       the same of a row alias
 //! in place of NULL, DEFAULT, zero              ID, or 0
 //! in place of 'abc', -5                        '7x', or CONCAT(?,'x'), of which the server warns too
-//! behind any of them                           a blank
+//! after any of them                            a blank
 //! ```
 //!
 //! In PREPARE and EXECUTE a string may hold such a text, or stand in place of an expression whose value the server was
@@ -21,7 +22,7 @@ use std::ops::RangeInclusive;
 
 use super::tokens::{Kind, READINGS, Reading, Token};
 
-/// What ids were put in.
+/// The ids that were put in.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Ids {
     pub(crate) numbers: Vec<u64>,
@@ -31,15 +32,15 @@ pub(crate) struct Ids {
     pub(crate) variables: Vec<u64>,
 }
 
-/// What the texts alone do not show.
+/// Facts that the texts alone do not show.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Known<'a> {
-    /// What ruled tables and views call their ids.
+    /// The names of the id columns of ruled tables and views.
     pub(crate) columns: &'a [&'a str],
     pub(crate) told: &'a [Told],
 }
 
-/// What the server said of a user's variable or a computed text.
+/// The server's answer about a user's variable or a computed text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Told {
     Null,
@@ -93,7 +94,7 @@ enum Piece {
     /// A `?`, by its place among the server's tokens.
     Hidden(usize),
     Variable(u64),
-    /// Of a string: the parameters in it are bound by SQL's EXECUTE.
+    /// The ids in a string. The parameters in it are bound by SQL's EXECUTE.
     Inside(Ids),
 }
 
@@ -169,7 +170,7 @@ impl<'a> Search<'a> {
         None
     }
 
-    /// What may have been done here: tokens of the client's that gave way, and what came.
+    /// The edits that may begin here: how many of the client's tokens gave way, how many came, and their id.
     fn edits(&self, asked: usize, sent: usize) -> Vec<(usize, usize, Option<Piece>)> {
         let mut edits: Vec<_> =
             self.put_in(sent).into_iter().map(|(length, piece)| (0, length, piece)).collect();
@@ -230,7 +231,7 @@ impl<'a> Search<'a> {
         from_digits(digits).is_some_and(|text| was(&Told::Text(text))).then_some(3)
     }
 
-    /// An id with a letter behind it.
+    /// An id with a letter after it.
     fn warned(&self, sent: usize) -> Option<(usize, Piece)> {
         let token = self.at(sent)?;
         if token.kind == Kind::Text {
@@ -333,7 +334,7 @@ impl<'a> Search<'a> {
         self.at(sent).is_some_and(|token| token.kind == Kind::Word && token.bytes.starts_with(b"rowstamp_id"))
     }
 
-    /// What may stand here that the client did not write.
+    /// Tokens that may stand here though the client did not write them.
     fn put_in(&self, sent: usize) -> Vec<Put> {
         let mut all = Vec::new();
         let mut add = |length: usize, piece: Option<Piece>| all.push((length, piece));
@@ -405,7 +406,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Whether something may stand behind a number's digits.
+/// The text that may follow a number's digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rest {
     None,

@@ -30,12 +30,12 @@ impl Param {
         Some(u64::from_le_bytes(bytes.as_slice().try_into().ok()?))
     }
 
-    /// That is an id with a letter behind it.
+    /// The id, if the value is an id with a letter after it.
     fn warned_id(&self) -> Option<u64> {
         digits_and_letter(self.value.as_ref().filter(|_| self.kind[0] == VAR_STRING)?.get(1..)?)
     }
 
-    /// What a column makes zero of, with a warning or an error.
+    /// True if a column may make zero of the value, with a warning or an error.
     fn may_be_warned_of(&self) -> bool {
         let Some(value) = &self.value else { return false };
         match self.kind[0] {
@@ -55,7 +55,7 @@ impl Param {
         match self.kind[0] {
             0x04 => value.as_slice().try_into().is_ok_and(|bytes| f32::from_le_bytes(bytes).abs() <= 0.5),
             0x05 => value.as_slice().try_into().is_ok_and(|bytes| f64::from_le_bytes(bytes).abs() <= 0.5),
-            // Behind a length of one byte.
+            // The text comes after a length of one byte.
             0xF6 | 0xFC | VAR_STRING | 0xFE | 0x0F | 0x10 => {
                 let text = value.get(1..).unwrap_or_default();
                 text.iter().all(|byte| zeros.contains(byte))

@@ -1,5 +1,5 @@
-//! What a LOAD becomes: the client's own statement, and its file, go into a stage, and an INSERT ... SELECT of ours stores it.
-//! The client is told of both in the form of a LOAD's answer.
+//! The statements that a LOAD becomes: the client's own statement, and its file, go into a stage, and an
+//! INSERT ... SELECT of ours stores it. The client is told of both in the form of a LOAD's answer.
 
 use super::answers::as_load;
 use super::stage::{Run, STAGE, find, stored};
@@ -26,13 +26,13 @@ fn prefix(text: &[u8]) -> &[u8] {
     &text[..end]
 }
 
-/// Whether the client was asked for a file before it was answered.
+/// True if the client was asked for a file before it was answered.
 pub(crate) fn asks_first(answer: &[Vec<u8>]) -> bool {
     matches!(answer, [request, _] if request.first() == Some(&0xFB))
 }
 
-/// Whether `sent` is the client's LOAD, of that text, with the stage's name, and with a column list where it had none. What qualifies a column
-/// by the table, and PARTITION, may be gone.
+/// True if `sent` is the client's LOAD, whose text is `theirs`, with the stage's name. It has a column list
+/// where the client's had none. The table's name before a column, and PARTITION, may be gone.
 pub(crate) fn fills(theirs: &[u8], asked: &Exchange, sent: &Exchange) -> bool {
     let ours = sent.text();
     let is_it = || {
@@ -43,7 +43,7 @@ pub(crate) fn fills(theirs: &[u8], asked: &Exchange, sent: &Exchange) -> bool {
         let tail = &ours[stage + STAGE.len()..];
         let mut before = 0;
         for word in tail.split(|byte| !byte.is_ascii_alphanumeric()) {
-            // Of a list of ours.
+            // The word is in a list of ours.
             let is_quoted = before > 0 && tail[before - 1] == b'`';
             before += word.len() + 1;
             match find(rest, word) {
@@ -89,7 +89,7 @@ impl Filled {
         Some(Filled { request: first.first().cloned(), numbers })
     }
 
-    /// What the client is to be told, where this is what the server said when the rows were stored.
+    /// The answer that the client must get. `answer` is the server's when the rows were stored.
     pub(crate) fn told(&self, answer: &[Vec<u8>], replaces: bool) -> Vec<Vec<u8>> {
         let &[records, _, skipped, ..] = &self.numbers[..] else { return Vec::new() };
         let stored = answer.iter().map(|packet| as_load(packet, (records, skipped), replaces));

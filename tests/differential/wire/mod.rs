@@ -8,12 +8,13 @@
 //!
 //! [`transcript`] makes commands and answers of bytes, and sees to it that packets are numbered as they must be.
 //!
-//! Not compared: logins, and which ids they are (all are above [`Rules::first_id`], and none is sent twice). Of a ruled text it
-//! is not asked whether a piece stands where it should, or that there are as many as there are rows: results show that.
-//! Under NO_AUTO_VALUE_ON_ZERO a zero that became an id is not noticed here. Of an execution any parameter that is NULL or
-//! zero may have become an id. What the server answers to commands of the proxy's own, and how often they are sent, is free.
-//! Of a text in SQL's PREPARE the quotes may change as long as it reads the same. Bulk executions, cursors, query attributes
-//! and optional metadata are in none of the cases: such commands would have to be the same on both sides.
+//! Not compared: logins, and which ids they are (none is below [`Rules::first_id`], and none is sent twice).
+//! Nobody checks here that the pieces of a ruled text stand in the right place, or that there are as many as
+//! there are rows: results show that. Under NO_AUTO_VALUE_ON_ZERO a zero that became an id is not noticed
+//! here. Any parameter of an execution that is NULL or zero may have become an id. The server's answers to
+//! commands of the proxy's own are free, and so is how often these are sent. The quotes of a text in SQL's
+//! PREPARE may change if it reads the same. Bulk executions, cursors, query attributes and optional metadata
+//! are in none of the cases: such commands would have to be the same on both sides.
 
 mod answers;
 mod edits;
@@ -50,7 +51,7 @@ const OWN_ERRORS: [(u16, &str); 5] = [
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rules {
-    /// What ruled tables and views call their ids.
+    /// The names of the id columns of ruled tables and views.
     pub(crate) columns: &'static [&'static str],
     pub(crate) first_id: u64,
 }
@@ -69,7 +70,7 @@ impl Wire {
         Wire { rules, ids: BTreeMap::new(), compared: 0 }
     }
 
-    /// What is wrong with the sessions that the client's wire carried; connections of the proxy's own are not looked at.
+    /// Judges the sessions on the client's wire. The proxy's own connections are not looked at.
     pub(crate) fn complaints(&mut self, clients: &[Log], servers: &[Log]) -> Vec<String> {
         let read = |logs: &[Log]| logs.iter().filter_map(|log| Transcript::read(log)).collect::<Vec<_>>();
         let mut servers: BTreeMap<u32, _> = read(servers).into_iter().collect();
@@ -109,7 +110,7 @@ impl Statement {
         self.hidden.iter().fold(client, |param, hidden| if *hidden <= param { param + 1 } else { param })
     }
 
-    /// What ids an execution was given; `None`: it differs by more.
+    /// The ids that an execution was given; `None`: it differs by more.
     pub(crate) fn bound(&self, asked: &Exchange, sent: &Exchange) -> Option<Bound> {
         let (asked, sent) = (asked.command(), sent.command());
         if number(sent, 1)? != self.server_id || sent.first() != Some(&command::STMT_EXECUTE) {
@@ -152,19 +153,19 @@ struct Walk<'a> {
     stores: BTreeMap<u32, Run>,
     /// Texts that SQL's PREPARE gave a name.
     named: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// What the server said last of a user's variable.
+    /// The last text that the server told for a user's variable or a computed text.
     last_told: Option<Vec<u8>>,
-    /// Of how many zero dates in it the server warns again.
+    /// The number of the stage's zero dates, of which the server warns again.
     repeated: u16,
-    /// What it said when the last statement's stage was filled.
+    /// The server's answer to SHOW WARNINGS when the last statement's stage was filled.
     warned: Option<Vec<Vec<u8>>>,
     own: Own,
 }
 
-/// What came of commands of the proxy's own since the last one of the client's that was sent.
+/// The results of the proxy's own commands since the client's last command that was sent.
 #[derive(Debug, Clone, Default)]
 struct Own {
-    /// What the server said of user's variables.
+    /// The server's answers about user's variables and computed texts.
     told: Vec<Told>,
     /// Ids that went into variables.
     set: Vec<u64>,
@@ -212,7 +213,7 @@ impl<'a> Walk<'a> {
 
     fn exchange(&mut self, asked: &Exchange) -> Result<(), String> {
         if let Some(warned) = self.warned.take_if(|_| warnings::is_show(asked)) {
-            // What stored the rows may have been prepared, and is closed.
+            // The statement that stored the rows may have been prepared, and is closed.
             let rest = self.server.exchanges.get(self.at..).unwrap_or_default();
             let closed = rest.iter().take_while(|sent| sent.byte() == command::STMT_CLOSE).count();
             let stored = rest.get(closed).filter(|sent| warnings::is_show(sent));
@@ -250,7 +251,7 @@ impl<'a> Walk<'a> {
             self.at += 1;
             self.note_own(asked, sent);
         }
-        // What is sent ahead for a stage is kept until it is executed.
+        // Parameters that are sent ahead for a stage are kept until the statement is executed.
         let keeps = may_be_staged(named(asked).and_then(|id| self.statements.get(&id)));
         if asked.byte() == command::STMT_SEND_LONG_DATA && keeps {
             return Ok(());
@@ -486,7 +487,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Whether it may go by way of a stage.
+/// True if the statement may use a stage.
 fn may_be_staged(statement: Option<&Statement>) -> bool {
     statement
         .is_some_and(|statement| statement.text.to_ascii_uppercase().windows(6).any(|word| word == b"SELECT"))
@@ -515,7 +516,7 @@ fn told(sent: &Exchange) -> Option<Told> {
         return Some(Told::Null);
     }
     let row = sent.answer.iter().find(|packet| packet.starts_with(b"\x010"))?;
-    // Behind its length.
+    // The text comes after its length.
     let (_, text) = row.get(2..)?.split_at_checked(match row.get(2)? {
         0xFC => 3,
         0xFD => 4,

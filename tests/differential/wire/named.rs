@@ -1,5 +1,5 @@
-//! What goes by way of a stage, by SQL's PREPARE, EXECUTE and EXECUTE IMMEDIATE: under the client's name the server has a
-//! statement that does nothing, and the text itself is run as if the client had sent it.
+//! Statements that use a stage, by SQL's PREPARE, EXECUTE and EXECUTE IMMEDIATE. Under the client's name the
+//! server has a statement that does nothing. The text itself is run as if the client had sent it.
 
 use super::Walk;
 use super::edits::Told;
@@ -12,7 +12,7 @@ impl Walk<'_> {
             self.note_named(asked);
             return Ok(());
         };
-        // What the server was asked for is known by now, and stands before it.
+        // The proxy's questions to the server come first. By now their answers are known.
         let Some(text) = self.text_run_by(asked) else { return Err(problem) };
         let text = [&[command::QUERY], &*text].concat();
         self.exchange(&Exchange::new(vec![text], &asked.answer)).map_err(|_| problem)
@@ -50,7 +50,7 @@ pub(super) fn last_text(told: &[Told]) -> Option<Vec<u8>> {
     told.iter().rev().find_map(|told| told.text().map(<[u8]>::to_vec))
 }
 
-/// Whether `sent` is the client's PREPARE, of a statement that does nothing.
+/// True if `sent` is the client's PREPARE, but of a statement that does nothing.
 pub(super) fn stands_in(asked: &[u8], sent: &[u8]) -> bool {
     let is_it = || {
         strip(asked.trim_ascii_start(), b"PREPARE ")?;

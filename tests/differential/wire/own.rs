@@ -9,7 +9,7 @@ use super::load;
 use super::stage::{fills, stores};
 use super::transcript::{Exchange, command, number};
 
-/// What a command of the proxy's own stands in front of.
+/// The client's command that a command of the proxy's own comes before.
 pub(crate) struct Place<'a> {
     pub(crate) asked: &'a Exchange,
     /// The client's statement that it names.
@@ -23,7 +23,7 @@ struct Kind {
     /// For the reader, and for failures of the test of this table.
     name: &'static str,
     byte: u8,
-    /// Of the text behind the command's byte: `#` is a number, `*` any text.
+    /// The form of the text after the command's byte: `#` is a number, `*` any text.
     form: &'static str,
     also: fn(&Place<'_>, &Exchange) -> bool,
 }
@@ -286,7 +286,7 @@ const KINDS: [Kind; 50] = [
     },
 ];
 
-/// Whether it is one of [`KINDS`].
+/// True if `sent` is one of [`KINDS`].
 pub(crate) fn is_own(place: &Place<'_>, sent: &Exchange) -> bool {
     let text = sent.text();
     let of_kind = |kind: &Kind| {
@@ -336,7 +336,7 @@ fn between<'a>(text: &'a [u8], before: &[u8], after: &[u8]) -> Option<&'a [u8]> 
     Some(&rest[..memchr::memmem::rfind(rest, after)?])
 }
 
-/// What the client tracks stays; added is what is not among it.
+/// True if the variables that the client tracks stay, and only missing ones are added.
 fn tracks(_: &Place<'_>, sent: &Exchange) -> bool {
     const LIST: &str = "@@session_track_system_variables";
     let added = [
@@ -426,7 +426,7 @@ fn stores_stage(place: &Place<'_>, sent: &Exchange) -> bool {
         && stores(ran(place.asked, place.statement), sent.text()).is_some()
 }
 
-/// Whether it fills a stage.
+/// True if `sent` fills a stage.
 pub(crate) fn is_fill(place: &Place<'_>, sent: &Exchange) -> bool {
     match sent.byte() {
         command::QUERY if sent.text().starts_with(b"EXECUTE `rowstamp fill`") => true,

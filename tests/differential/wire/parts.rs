@@ -52,7 +52,7 @@ impl Walk<'_> {
         if let [0xFF, ..] = told.last()?[..] {
             return later.is_empty().then(|| self.named_or_not(&part(first, &told, files)).ok())?;
         }
-        // Of the last result; the server has set it in those before.
+        // The bit is taken from the last result; the server has set it in those before.
         let pairs = told.iter_mut().rev().zip(found.answer.iter().rev());
         let taken = pairs
             .filter(|(_, sent)| more_follows(sent) == Some(false))
@@ -81,7 +81,7 @@ impl Walk<'_> {
     }
 }
 
-/// What a walk has found out so far.
+/// The state of a walk, to go back to.
 pub(super) struct State {
     at: usize,
     statements: Statements,
@@ -89,7 +89,7 @@ pub(super) struct State {
     ids: std::collections::BTreeMap<u64, u64>,
 }
 
-/// Where a query may be cut.
+/// The places where a query may be cut: after its semicolons.
 fn cuts(asked: &Exchange) -> Vec<usize> {
     let command = asked.command();
     if asked.byte() != command::QUERY {
@@ -99,7 +99,7 @@ fn cuts(asked: &Exchange) -> Vec<usize> {
     ends.filter(|end| !command[*end..].trim_ascii().is_empty()).collect()
 }
 
-/// Where the low byte of the status is, in what ends a result or definitions.
+/// The place of the status's low byte in a packet that ends a result or definitions.
 fn status_at(packet: &[u8]) -> Option<usize> {
     let lenenc = |at: usize| match packet.get(at)? {
         0xFC => Some(at + 3),

@@ -1,5 +1,6 @@
-//! What an INSERT ... SELECT becomes, see `rewrite/plan/stage`: a temporary table is made, filled by the client's query, and
-//! stored. Each text is compared with its form, and what is the client's in it with the client's text.
+//! The statements that an INSERT ... SELECT becomes, see `rewrite/plan/stage`: a temporary table is made,
+//! filled by the client's query, and stored. Each text is compared with its form, and the client's part of it
+//! with the client's text.
 
 use super::answers::NO_INDEX_USED;
 use super::transcript::Exchange;
@@ -11,7 +12,7 @@ const NO_ID: &[u8] = b",18446744073709551615+`rowstamp nr`+0*UUID_SHORT())";
 /// First and last of the ids that a stage is stored with; `None`: there are none.
 pub(crate) type Run = Option<(u64, u64)>;
 
-/// Whether `sent` fills a stage with the query of `asked`.
+/// True if `sent` fills a stage with the query of `asked`.
 pub(crate) fn fills(asked: &[u8], sent: &[u8]) -> bool {
     let is_it = || {
         let stage = find(sent, STAGE)?;
@@ -32,7 +33,7 @@ pub(crate) fn fills(asked: &[u8], sent: &[u8]) -> bool {
     is_it() == Some(true)
 }
 
-/// Whether all words of `part` are in `text`, in their order.
+/// True if all words of `part` are in `text`, in their order.
 fn has_words_of(mut text: &[u8], part: &[u8]) -> bool {
     part.split(|byte| !byte.is_ascii_alphanumeric()).all(|word| {
         let found = find(text, word);
@@ -82,7 +83,7 @@ fn before_name(text: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// Where the query begins that reads a stage, and the ids in it.
+/// The place where the query begins that reads a stage, and the ids in it.
 pub(crate) fn stored(sent: &[u8]) -> Option<(usize, Run)> {
     let begin = [&b"SELECT `rowstamp c1`"[..], b"SELECT IF(`rowstamp c1`", b"SELECT IF(("]
         .iter()
@@ -148,7 +149,7 @@ pub(crate) fn zero_dates(sent: &Exchange) -> Option<u16> {
     std::str::from_utf8(&digits).ok()?.parse().ok()
 }
 
-/// Whether the client was told of an error of the statement that fills, with the table's name in place of the stage's.
+/// True if the client was told this error, with the table's name in place of the stage's.
 pub(crate) fn is_told(told: &[u8], error: &[u8]) -> bool {
     const NAME: &[u8] = b"rowstamp stage";
     let Some(at) = find(error, NAME) else { return told == error };

@@ -1,4 +1,4 @@
-//! What must be noticed: a session that is as it should be, and one thing of it changed.
+//! A session that is as it should be passes. If one thing in it is changed, that is noticed.
 
 use super::edits::{Ids, Known, Told, ids_in};
 use super::{Rules, Wire};
@@ -109,7 +109,7 @@ fn changed_commands_are_noticed() {
     notices("which is no id", |s| swap(&mut s.server, b"1001", b"999"));
     notices("which was taken before", |s| swap(&mut s.server, b"1001", b"1000"));
     notices("which was taken before", |s| swap(&mut s.server, b"LAST_INSERT_ID(1000)", b"1001"));
-    // Of the execution: the client's string, its type, and an id that was given already.
+    // The execution: the client's string, its type, and an id that was given already.
     notices("\\x17\\x05", |s| swap(&mut s.server, b"\x01x\xea", b"\x01y\xea"));
     notices("\\x17\\x05", |s| swap(&mut s.server, b"\xfd\0\x08", b"\xfc\0\x08"));
     notices("which was taken before", |s| swap(&mut s.server, b"\x01x\xea", b"\x01x\xe9"));

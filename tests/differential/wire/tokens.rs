@@ -115,7 +115,7 @@ impl Reading {
         text.len()
     }
 
-    /// What a quoted token holds.
+    /// The text inside a quoted token.
     pub(crate) fn unquoted(self, token: Token<'_>) -> Vec<u8> {
         let quote = token.bytes[0];
         let inside = token.bytes[1..].strip_suffix(&[quote]).unwrap_or_default();

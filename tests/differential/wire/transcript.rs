@@ -26,10 +26,10 @@ pub(crate) mod command {
     pub(crate) const STMT_FETCH: u8 = 0x1C;
 }
 
-/// What one side has to say, put together from its packets.
+/// A message of one side, put together from its packets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Payload {
-    /// Of its first packet.
+    /// The number of its first packet.
     nr: u8,
     packets: u8,
     pub(crate) bytes: Vec<u8>,
@@ -48,12 +48,12 @@ pub(crate) struct Exchange {
 pub(crate) struct Transcript {
     /// That the client asked for in its login.
     pub(crate) capabilities: u32,
-    /// Behind the login.
+    /// The exchanges after the login.
     pub(crate) exchanges: Vec<Exchange>,
 }
 
 impl Exchange {
-    /// Of a part of a command.
+    /// Makes an exchange from parts of another one.
     pub(crate) fn new(sent: Vec<Vec<u8>>, answer: &[Vec<u8>]) -> Self {
         Exchange { sent, answer: answer.to_vec(), due: 0 }
     }
@@ -62,7 +62,7 @@ impl Exchange {
         &self.sent[0]
     }
 
-    /// Behind the command's byte.
+    /// The bytes after the command's byte.
     pub(crate) fn text(&self) -> &[u8] {
         self.command().get(1..).unwrap_or_default()
     }
@@ -81,7 +81,7 @@ impl Exchange {
         }
     }
 
-    /// Of a COM_STMT_PREPARE that succeeded.
+    /// The statement's id, if this is a COM_STMT_PREPARE that succeeded.
     pub(crate) fn statement_id(&self) -> Option<u32> {
         let answer = self.answer.first().filter(|answer| answer.first() == Some(&0))?;
         number(answer, 1)
@@ -176,7 +176,7 @@ fn unasked(payload: &Payload) -> String {
     format!("packet number {} answers nothing: {}", payload.nr, shown(&payload.bytes))
 }
 
-/// In the order in which they were complete, and what is wrong with the packet behind them.
+/// The payloads in the order in which they were complete, and what is wrong after them.
 fn payloads(log: &[(Direction, Vec<u8>)]) -> (Vec<(Direction, Payload)>, Result<(), String>) {
     let mut all = Vec::new();
     let mut lanes = [(Vec::new(), None), (Vec::new(), None)];

@@ -12,8 +12,8 @@ pub(crate) fn is_show(exchange: &Exchange) -> bool {
     exchange.text() == SHOW
 }
 
-/// Whether `told` is what the server `filled` the stage with, and what it says now that the rows are `stored`, but for so many
-/// warnings that it repeats.
+/// True if `told` has the server's warnings from when the stage was `filled`, then those from when the rows
+/// were `stored`, less the number that it `repeated`.
 pub(crate) fn are_told(
     told: &[Vec<u8>],
     filled: &[Vec<u8>],
@@ -29,13 +29,13 @@ pub(crate) fn are_told(
         && is_part(&rows[first.len()..], second)
 }
 
-/// Whether `all` has these, in this order, and perhaps others.
+/// True if `all` has these, in this order, and perhaps others.
 fn is_part(rows: &[Vec<u8>], all: &[Vec<u8>]) -> bool {
     let mut all = all.iter();
     rows.iter().all(|row| all.any(|one| one == row))
 }
 
-/// What stands before the rows, the rows, and what ends them.
+/// The packets before the rows, the rows, and the end.
 fn parts(answer: &[Vec<u8>]) -> [&[Vec<u8>]; 3] {
     let has_eof =
         answer.get(COLUMNS + 1).is_some_and(|packet| packet.first() == Some(&0xFE) && packet.len() == 5);
@@ -46,7 +46,7 @@ fn parts(answer: &[Vec<u8>]) -> [&[Vec<u8>]; 3] {
     [head, rows, end]
 }
 
-/// Whether a row is the server's own but for the stage's name, and so for its length.
+/// True if a row is the server's own. If it names the stage: if level, code and the text after the name are.
 fn is_renamed(told: &[u8], said: &[u8]) -> bool {
     let Some(first) = memchr::memmem::find(said, STAGE) else { return told == said };
     let last = memchr::memmem::rfind(said, STAGE).unwrap_or(first) + STAGE.len();

@@ -1,4 +1,4 @@
-//! What each path answers.
+//! The answers of each path.
 
 use serde_json::Value;
 

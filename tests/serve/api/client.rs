@@ -10,7 +10,7 @@ use crate::resp::client::{USERS, port_of};
 use crate::support::Proxy;
 use crate::support::wait::NEVER;
 
-/// Where clients of HTTP connect, and who may.
+/// Returns the configuration of the HTTP API and its users.
 pub(crate) fn config() -> String {
     format!("[api]\naddress = \"127.0.0.1:0\"\n[admin]\naddress = \"127.0.0.1:0\"\n{USERS}\n")
 }
@@ -41,7 +41,7 @@ impl Answer {
         headers.into_iter().find(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
     }
 
-    /// Of a problem.
+    /// Returns the code of a problem.
     #[track_caller]
     pub(crate) fn code(&self) -> String {
         assert_eq!(self.header("content-type"), Some("application/problem+json"), "{self:?}");

@@ -15,7 +15,7 @@ const SHOP: &str = "schema = \"shop\"\n[generators.orders]\nkind = \"sequence\"\
                     [generators.events]\nkind = \"timestamp\"\nlayout = \"leaf\"\nnode = 39\n";
 const CRM: &str = "schema = \"crm\"\n[generators.orders]\nkind = \"sequence\"\nstart = 500\n[generators.parts]\nkind = \"timestamp\"\nlayout = \"tsid\"\n";
 
-/// As the service's first worker of its third datacenter.
+/// The rules of the service as the first worker of its third datacenter.
 const SERVICE: &str =
     "schema = \"service\"\n[generators.id]\nkind = \"timestamp\"\nlayout = \"snowflake\"\nnode = 64\n";
 
@@ -46,7 +46,7 @@ fn leaf_gives_ids_as_text() {
         ("GET", "/api/segment/get/shop.orders", 1),
         ("GET", "/api/segment/get/crm.orders", 500),
         ("POST", "/api/segment/get/shop.orders", 2),
-        // Of its kind there is one of this name.
+        // Only one generator of this kind has this name.
         ("GET", "/api/segment/get/parts", 1),
         ("GET", "/api/segment/get/parts", 2),
     ] {
@@ -243,7 +243,7 @@ fn what_udf_refuses() {
     for path in ["/service/id", "/service/id/64", "/service/id/batch/3", "/service/id/batch/64/3"] {
         assert!(trouble(&look.get(path)).1.starts_with("no_right: "), "{path}");
     }
-    // Where the rules have no such generator, or one without workers.
+    // The rules have no such generator, or one without workers.
     for (rules, path, expect) in [
         ("", "/service/id", "no_generator: the rules have no generator \"service.id\""),
         ("", "/service/id/64", "no_generator: the rules have no generator \"service.id\""),
@@ -283,7 +283,7 @@ fn member(etcd: &Etcd, name: &str) -> Proxy {
     Proxy::start(&config, &[("rules", &SERVICE.replace("node = 64\n", ""))])
 }
 
-/// As a proxy of another machine leaves it, which is worker 9.
+/// Writes the records of a proxy on another machine, which is worker 9.
 fn elsewhere(etcd: &Etcd) {
     let put = |key: &str, record: Value| {
         etcd.ctl(0, &["put", &format!("/rowstamp/{key}"), &record.to_string()]);
@@ -344,7 +344,7 @@ fn a_worker_that_is_another_proxy_is_found_there() {
     assert_eq!((error(&away).1.as_str(), away.header("retry-after")), (expect, Some("1")));
 }
 
-/// As those of the port's own paths.
+/// Like the ids of the port's own paths.
 #[test]
 fn ids_of_a_worker_are_counted_and_noted() {
     let audit = "[log]\naudit = \"audit.log\"\n";

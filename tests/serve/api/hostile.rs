@@ -115,7 +115,7 @@ fn who_drew_a_long_list_costs_no_more_than_others() {
         assert_eq!(answer.json()["ids"].as_array().unwrap().len(), 10_000);
         client
     };
-    // What one of them takes while it is answered.
+    // The first one takes the memory that an answer needs.
     drop(draw());
     let before = memory_kib(proxy.pid);
     let clients: Vec<Http> = (0..200).map(|_| draw()).collect();

@@ -12,7 +12,7 @@ use crate::rig::Rig;
 use crate::support::Kind;
 use crate::support::raw::{Client, Outcome, Param, Prepared, Value};
 
-/// Of a response's status: in a transaction, autocommit, NO_BACKSLASH_ESCAPES.
+/// The status bits that are compared: in a transaction, autocommit, NO_BACKSLASH_ESCAPES.
 const STATUS: u16 = 0x0001 | 0x0002 | 0x0200;
 /// Steps that a failure shows.
 const REMEMBERED: usize = 40;
@@ -101,13 +101,13 @@ impl Side {
         self.client.query(&sql).unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&sql)))
     }
 
-    /// What the session's own end takes with it.
+    /// Forgets the statements and locks that end with the session.
     fn forget(&mut self) {
         self.binary.clear();
         self.locks.clear();
     }
 
-    /// As far as both sides must agree.
+    /// Returns the part of the answers in which both sides must agree.
     fn facts(&self, outcomes: &[Outcome]) -> Vec<String> {
         let fact = |outcome: &Outcome| match outcome {
             Outcome::Ok(ok) => format!(
@@ -280,7 +280,7 @@ impl<'a> Pair<'a> {
         }
     }
 
-    /// What SQL's PREPARE named, and what hid tables, is gone: asked for by name.
+    /// Checks by name that SQL's prepared statements and the temporary tables are gone.
     fn begins_anew(&mut self) {
         self.tally.connections += 1;
         self.look();
@@ -292,7 +292,7 @@ impl<'a> Pair<'a> {
         }
     }
 
-    /// First through the proxy; what it refuses is left out natively. Whether it was done.
+    /// Sends to the proxy first, and natively unless the proxy refuses it. Returns true if it was done.
     fn both(&mut self, mark: &str, may_be_refused: bool, send: impl Fn(&mut Side) -> Vec<Outcome>) -> bool {
         let proxied = send(&mut self.sides[0]);
         let last = proxied.last().and_then(Outcome::err);
@@ -312,7 +312,7 @@ impl<'a> Pair<'a> {
         let rows = if mark.is_empty() { Vec::new() } else { self.rows_of(mark) };
         let errors = [&proxied, &native].map(|outcomes| outcomes.last().and_then(Outcome::err).cloned());
         let [mut proxied, native] = [self.sides[0].facts(&proxied), self.sides[1].facts(&native)];
-        // Of a ROLLBACK after an INSERT ... SELECT: docs/differences.md.
+        // The warnings of a ROLLBACK after an INSERT ... SELECT: docs/differences.md.
         let of_stage = if self.rig.kind == Kind::MySql9 { 2 } else { 1 };
         for (fact, native) in proxied.iter_mut().zip(&native) {
             // Native ones have some where the client itself made or dropped a temporary table.
@@ -328,7 +328,7 @@ impl<'a> Pair<'a> {
             self.check("rows", proxied, native);
         }
         if native.last().is_some_and(|fact| fact.starts_with("error")) {
-            // What the function shows behind an error is undefined.
+            // The function's value after an error is undefined.
             for side in &mut self.sides {
                 side.query("DO LAST_INSERT_ID(1)");
             }

@@ -1,5 +1,5 @@
-//! What a session does next. `{1}` and `{2}` in a text are its side's databases, `¤` stands for two bytes that are one character in
-//! GBK and end with a backslash elsewhere.
+//! The steps of a session. `{1}` and `{2}` in a text are the databases of its side. `¤` stands for two bytes
+//! that are one character in GBK and end with a backslash elsewhere.
 
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -31,7 +31,7 @@ pub(super) enum Step {
     Lock(u8),
     Unlock(u8),
     UnlockAll,
-    /// Whether a temporary table hides it.
+    /// Looks if a temporary table hides this one.
     Hidden(&'static str),
     Reset,
     ChangeUser {
@@ -65,8 +65,8 @@ fn one_of<T: Copy>(random: &mut StdRng, all: &[T]) -> T {
     all[random.gen_range(0..all.len())]
 }
 
-/// What to do next; several where the one makes no sense without the other. `mark` is in everything that is written or set, and `number`
-/// is no other session's.
+/// Draws the next step, or several that make no sense without each other. `mark` is in everything that is
+/// written or set, and `number` is no other session's.
 pub(super) fn draw(random: &mut StdRng, kind: Kind, mark: &str, number: u64) -> Vec<Step> {
     let slot = random.gen_range(0..SLOTS);
     match random.gen_range(0..100) {
@@ -132,7 +132,7 @@ fn insert(random: &mut StdRng, mark: &str) -> Step {
         3 => format!("INSERT INTO {table} VALUES(NULL,{})", row(0)),
         4 => format!("INSERT INTO {table} SET mark='{mark}.0',conn=CONNECTION_ID(),v=@a,txt='é'"),
         5 => format!("INSERT INTO {table}({COLUMNS}) SELECT {} FROM {{1}}.d WHERE n<2", row(0)),
-        // What zero, quotes and backslashes mean is the session's.
+        // The session's settings decide the meaning of zero, quotes and backslashes.
         6 => format!("INSERT INTO {table}(id,{COLUMNS}) VALUES(0,{})", row(0)),
         7 => format!("INSERT INTO {table}(\"mark\",conn,v) VALUES('{mark}.0',CONNECTION_ID(),@a)"),
         8 => format!("INSERT INTO {table}(mark,txt) VALUES('{mark}.0','a\\'),('{mark}.1',' ')"),

@@ -1,4 +1,4 @@
-//! What each command answers, in both versions of the protocol.
+//! The answers to each command, in both versions of the protocol.
 
 use super::client::{GENERATORS, Redis, alone, config, request};
 use crate::console::typed_as;
@@ -166,7 +166,7 @@ fn what_gets_no_id() {
     assert_eq!(redis.ask("INCR shop.orders"), ":2");
 }
 
-/// What is sent at once is answered in its order, and each answer is the next id.
+/// Commands that are sent at once are answered in their order, and each answer is the next id.
 #[test]
 fn of_a_pipeline() {
     let proxy = alone(&config(), GENERATORS);

@@ -11,7 +11,7 @@ use crate::support::{Proxy, proxy};
 pub(crate) const USERS: &str = "[[admin.users]]\nname = \"dba\"\npassword = \"c4nary-1\"\nrole = \"write\"\n\
                                 [[admin.users]]\nname = \"look\"\npassword = \"c4nary-2\"\n";
 
-/// Where clients of Redis connect, and who may.
+/// The configuration of the Redis door and the admin door, with their users.
 pub(crate) fn config() -> String {
     format!("[resp]\naddress = \"127.0.0.1:0\"\n[admin]\naddress = \"127.0.0.1:0\"\n{USERS}\n")
 }
@@ -29,7 +29,7 @@ pub(crate) fn port(proxy: &Proxy) -> u16 {
     port_of(proxy, "the Redis protocol")
 }
 
-/// Where the log of the process that runs says that this door is.
+/// Returns the port of this door, as the log of the process that runs says it.
 pub(crate) fn port_of(proxy: &Proxy, door: &str) -> u16 {
     let end = Instant::now() + NEVER;
     loop {
@@ -55,7 +55,7 @@ pub(crate) fn flood(mut stream: &TcpStream, requests: &[u8]) -> usize {
     sent
 }
 
-/// What was answered before is read.
+/// Sends the request until the connection ends, then reads what was answered before.
 pub(crate) fn wait_until_it_ends(mut stream: &TcpStream, request: &[u8]) {
     stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
     wait_until(
@@ -147,7 +147,7 @@ impl Redis {
     }
 }
 
-/// As clients write it.
+/// Returns the request as clients write it.
 pub(crate) fn request(words: &[&str]) -> Vec<u8> {
     let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
     for word in words {

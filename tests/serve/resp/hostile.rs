@@ -56,7 +56,7 @@ fn what_comes_slowly_is_waited_for() {
     let halves: Vec<Redis> = (0..200)
         .map(|_| {
             let mut half = Redis::of(&proxy);
-            // What was answered is not kept, and what has not come is not made room for.
+            // The proxy keeps nothing of an answered request, and makes no room for what has not come.
             half.send(long.as_bytes());
             assert!(half.answer().is_some());
             half.send(b"*1000\r\n$60000\r\nabc");

@@ -70,7 +70,7 @@ fn a_reload_that_removes_a_user_or_changes_its_password_ends_its_logins() {
     assert!(dba.ask("INCR shop.orders").starts_with("-NOPERM user dba "));
     reload(&USERS.replace("look", "dba2"));
     assert_eq!((dba.ask("INCR shop.orders"), look.ask("PING")), (":3".into(), STRANGER.into()));
-    // What is sent at once is decided as one: each batch looks again.
+    // Requests that are sent at once are decided as one batch. Each batch looks again.
     reload(&USERS.replace("\"dba\"", "\"gone\""));
     dba.send(&[request(&["INCR", "shop.orders"]), request(&["INCR", "shop.orders"])].concat());
     assert_eq!((dba.answer(), dba.answer()), (Some(STRANGER.into()), Some(STRANGER.into())));
@@ -165,7 +165,7 @@ fn who_does_not_log_in_is_sent_away() {
     assert_eq!(silent.answer(), None, "before a byte has come it is not known whether it is TLS");
 }
 
-/// What `check` passes, `serve` starts: the certificate of a door counts where the door is open, and only there.
+/// `serve` starts what `check` passes: the certificate of a door counts only where the door is open.
 #[test]
 fn a_door_that_is_off_needs_no_certificate() {
     for (address, is_fine) in [("off", true), ("127.0.0.1:0", false)] {

@@ -5,13 +5,13 @@ use std::net::TcpStream;
 
 use super::bad;
 
-/// What a client packs by, where the server offers it.
+/// The compression that a client uses, where the server offers it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Compress {
     #[default]
     Off,
     Zlib,
-    /// Of this level.
+    /// At this level.
     Zstd(u8),
 }
 
@@ -31,7 +31,7 @@ const BODY_MAX: usize = 0x00FF_FFFF;
 
 pub(super) struct Frames {
     compress: Compress,
-    /// Of the next frame in either direction.
+    /// The number of the next frame in either direction.
     nr: u8,
     plain: Vec<u8>,
     at: usize,

@@ -50,18 +50,18 @@ pub struct Options {
     pub database: Option<String>,
     /// A collation's number; 45 is utf8mb4_general_ci on both servers.
     pub collation: u8,
-    /// What to ask for besides the base: MULTI_STATEMENTS, FOUND_ROWS, DEPRECATE_EOF, SESSION_TRACK...
+    /// Capabilities besides the base: MULTI_STATEMENTS, FOUND_ROWS, DEPRECATE_EOF, SESSION_TRACK...
     pub capabilities: u32,
     /// MariaDB's extended capabilities; a client that asks for any leaves CLIENT_MYSQL away.
     pub extended: u32,
     /// How long each answer may take, from the login's on.
     pub timeout: Duration,
-    /// What a load balancer sends before all else.
+    /// The header that a load balancer sends before all else.
     pub proxy_header: Vec<u8>,
     pub compress: Compress,
     /// Capabilities that are set whatever the server offers.
     pub insists_on: u32,
-    /// What is answered to a switch to another plugin: nothing is the empty password's answer.
+    /// The answer to a switch to another plugin: nothing is the empty password's answer.
     pub answer: Vec<u8>,
 }
 
@@ -87,7 +87,7 @@ pub struct Client {
     /// From the login on, where that was agreed.
     frames: Option<Frames>,
     packet_nr: u8,
-    /// What both sides agreed on.
+    /// The capabilities that both sides agreed on.
     pub capabilities: u32,
     /// MariaDB's.
     pub extended: u32,
@@ -202,7 +202,7 @@ impl Client {
         }
     }
 
-    /// Whether any of them is agreed on.
+    /// True if any of them is agreed on.
     pub fn has(&self, capability: u32) -> bool {
         self.capabilities & capability != 0
     }
@@ -222,7 +222,7 @@ impl Client {
         self.send_command(0x03, &body)
     }
 
-    /// As `query`, for the caller to whom an error is a failure of the test.
+    /// Like `query`, for the caller to whom an error is a failure of the test.
     pub fn run(&mut self, sql: impl AsRef<[u8]>) -> Vec<Outcome> {
         let sql = sql.as_ref();
         let text = || String::from_utf8_lossy(&sql[..sql.len().min(500)]);
@@ -316,7 +316,7 @@ impl Client {
         }
     }
 
-    /// Any command, its payload behind the command byte. The response is the caller's to read.
+    /// Sends any command, its payload after the command byte. The response is the caller's to read.
     pub fn send_command(&mut self, command: u8, body: &[u8]) -> io::Result<()> {
         let mut payload = Vec::with_capacity(body.len() + 1);
         payload.push(command);
@@ -343,7 +343,7 @@ impl Client {
         self.stream.write_all(&bytes)
     }
 
-    /// The whole packets that answer a command, unread; a COM_PING behind it tells where they end.
+    /// The whole packets that answer a command, unread; a COM_PING after it tells where they end.
     pub fn transcript(&mut self, command: u8, body: &[u8]) -> io::Result<Vec<Vec<u8>>> {
         self.pipeline(&[(command, body), (0x0E, b"")])?;
         if let Some(frames) = &mut self.frames {
@@ -414,7 +414,7 @@ impl Client {
         self.stream.try_clone().expect("a second handle of a socket")
     }
 
-    /// Whether the peer has closed, at the end of all that it still sent.
+    /// True if the peer has closed, at the end of all that it still sent.
     pub fn is_closed(&mut self) -> bool {
         let mut bytes = [0; 4096];
         loop {

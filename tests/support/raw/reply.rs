@@ -1,4 +1,4 @@
-//! What a server answers: OK, ERR, result sets.
+//! The answers of a server: OK, ERR, result sets.
 
 use std::io;
 
@@ -39,7 +39,7 @@ pub struct ResultSet {
     pub rows: Vec<Vec<Value>>,
     pub status: u16,
     pub warnings: u16,
-    /// Of the OK packet that ends the rows under DEPRECATE_EOF; 0 where an EOF does.
+    /// From the OK packet that ends the rows under DEPRECATE_EOF; 0 where an EOF does.
     pub affected_rows: u64,
     pub insert_id: u64,
 }
@@ -139,7 +139,7 @@ pub(super) fn err_packet(payload: &[u8], _capabilities: u32) -> io::Result<ErrPa
     Ok(ErrPacket { code, sqlstate: text(sqlstate), message })
 }
 
-/// The packet behind the last row: an OK that begins with 0xFE, or an EOF, of which only warnings and status are read.
+/// The packet after the last row: an OK that begins with 0xFE, or an EOF with only its warnings and status.
 pub(super) fn end_of_rows(payload: &[u8], capabilities: u32) -> io::Result<OkPacket> {
     if capabilities & CLIENT_DEPRECATE_EOF != 0 {
         return ok_packet(payload, capabilities);

@@ -39,7 +39,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// As the text protocol would show it, but for packed times (hex); `None` for NULL.
+    /// The text that the text protocol would show, but packed times in hex; `None` for NULL.
     pub fn text(&self) -> Option<String> {
         match self {
             Value::Null => None,
@@ -81,7 +81,7 @@ pub enum Param {
     },
     /// Sent ahead by COM_STMT_SEND_LONG_DATA.
     Long(Vec<u8>),
-    /// Of a bulk execution: the column's default, and what an INSERT takes for it.
+    /// The column's default, in a bulk execution; an INSERT takes `Ignore` for it too.
     Default,
     Ignore,
 }
@@ -107,7 +107,7 @@ pub(super) fn execute_body(
     body
 }
 
-/// COM_STMT_BULK_EXECUTE behind the command byte. A parameter has the type of its first value.
+/// COM_STMT_BULK_EXECUTE after the command byte. A parameter has the type of its first value.
 pub(super) fn bulk_body(statement: u32, sets: &[&[Param]]) -> Vec<u8> {
     const SEND_TYPES: u16 = 0x80;
     let mut body = Vec::new();
@@ -129,7 +129,7 @@ pub(super) fn bulk_body(statement: u32, sets: &[&[Param]]) -> Vec<u8> {
     body
 }
 
-/// What a COM_QUERY carries in front of its text.
+/// The attributes that a COM_QUERY carries in front of its text.
 pub(super) fn attributes(attributes: &[(String, Param)]) -> Vec<u8> {
     let mut out = Vec::new();
     write_length(&mut out, attributes.len());

@@ -1,4 +1,4 @@
-//! What both programs need: the address, the rows that they write, and the count of their checks.
+//! The parts that both programs need: the address, the rows that they write, and the count of their checks.
 
 use std::{env, fmt::Debug, process};
 

@@ -1,4 +1,4 @@
-//! What the program of a client is asked to do, and the count of its checks: see ../../README.md.
+//! The tasks of a client's program, and the count of its checks: see ../../README.md.
 
 use std::collections::HashSet;
 use std::fmt::{Debug, Display};
@@ -23,7 +23,7 @@ pub struct User {
     pub password: &'static str,
 }
 
-/// What the program has of its library.
+/// The calls that the program makes to its library.
 pub trait Library {
     fn incr(&mut self, key: &str) -> RedisResult<u64>;
     fn incr_by(&mut self, key: &str, n: u64) -> RedisResult<u64>;
@@ -188,7 +188,7 @@ impl Check {
     }
 }
 
-/// As the manifest pins it.
+/// The library's version, which the manifest pins.
 fn version() -> Result<&'static str> {
     let (_, rest) = include_str!("../Cargo.toml").split_once("version = \"=").context("a pinned version")?;
     Ok(rest.split('"').next().unwrap_or_default())
