@@ -10,10 +10,7 @@ use std::time::Duration;
 
 use rowstamp::address::Address;
 use rowstamp::proxy::connect::login::LoginContext;
-use rowstamp::proxy::settings::{
-    Backend, BackendTls, BackendTlsMode, Limits, ListenProxy, ListenTls, ListenTlsMode, Offer, ProxyProtocol,
-    SendProxy, ServerCompression, Settings, TlsDoor, Verify,
-};
+use rowstamp::proxy::settings::{Settings, Verify};
 use rowstamp::proxy::shared::Shared;
 use rowstamp::rules::RuleSet;
 use rowstamp::store::memory::MemoryStore;
@@ -65,38 +62,8 @@ pub fn backend_path() -> PathBuf {
 }
 
 async fn shared(rules: RuleSet) -> Shared {
-    let settings = Settings {
-        listen: "127.0.0.1:0".parse().unwrap(),
-        listen_proxy: ListenProxy { mode: ProxyProtocol::Off, from: Vec::new() },
-        listen_tls: ListenTls {
-            door: TlsDoor::Mysql,
-            mode: ListenTlsMode::Disabled,
-            identity: None,
-            client_ca: None,
-        },
-        rsa_key: None,
-        listen_compression: Offer::Off,
-        backend: Backend {
-            addresses: vec![Address::Unix(backend_path())],
-            send_proxy: SendProxy::Off,
-            compression: ServerCompression::Off,
-            clear_passwords: false,
-            tls: BackendTls { mode: BackendTlsMode::Disabled, ca: None, identity: None },
-            connect_timeout: Duration::from_secs(1),
-        },
-        limits: Limits {
-            connections_max: 0,
-            connections_per_user_max: 0,
-            connections_per_address_max: 0,
-            handshake_timeout: Duration::from_secs(10),
-            idle_timeout: Duration::from_mins(10),
-            write_timeout: Duration::from_mins(1),
-            statement_bytes_max: STATEMENT_BYTES_MAX,
-            drain_timeout: Duration::from_secs(1),
-        },
-        name: "fuzz".into(),
-        state_path: PathBuf::new(),
-    };
+    let mut settings = Settings::bare(Address::Unix(backend_path()), PathBuf::new());
+    settings.limits.statement_bytes_max = STATEMENT_BYTES_MAX;
     let (_, draining) = watch::channel(false);
     let store = Arc::new(MemoryStore::new());
     let tables = InForce::open(Arc::new(rules), None, store, None, "fuzz".into(), true).await;

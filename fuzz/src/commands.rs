@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rowstamp::mysql::capabilities::Capabilities as C;
 use rowstamp::mysql::change_user::ChangeUser;
-use rowstamp::mysql::packet::put_packets;
+use rowstamp::mysql::packet::{as_packets, put_packets};
 use rowstamp::proxy::serve::session::End;
 use zeroize::Zeroizing;
 
@@ -105,10 +105,8 @@ impl Play<'_> {
                 let Some((&packet_nr, payload)) = payload.split_first() else { return };
                 // An answer that is under way would be cut off.
                 self.settle().await;
-                let mut packet = Vec::new();
-                put_packets(&mut packet, packet_nr.max(1), payload);
                 self.must_end = true;
-                return self.served.client.send(&packet);
+                return self.served.client.send(&as_packets(packet_nr.max(1), payload));
             }
             b'w' => self.settle().await,
             _ => {}
@@ -148,8 +146,6 @@ impl Play<'_> {
     }
 
     async fn command(&mut self, payload: Vec<u8>) {
-        let mut packet = Vec::new();
-        put_packets(&mut packet, 0, &payload);
         let first = payload.first().copied();
         let changes_user = first == Some(0x11);
         if changes_user {
@@ -160,7 +156,7 @@ impl Play<'_> {
                 && payload.len() <= STATEMENT_BYTES_MAX;
         }
         self.must_end |= first == Some(0x01);
-        self.served.client.send(&packet);
+        self.served.client.send(&as_packets(0, &payload));
         self.sent.push(Sent { is_answered: !matches!(first, Some(0x01 | 0x18 | 0x19)), payload });
         if changes_user {
             self.settle().await;

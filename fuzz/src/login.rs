@@ -3,7 +3,7 @@
 
 use rowstamp::mysql::capabilities::Capabilities as C;
 use rowstamp::mysql::handshake::{ClientResponse, Greeting};
-use rowstamp::mysql::packet::{HEADER_BYTES, Header, put_packets};
+use rowstamp::mysql::packet::{HEADER_BYTES, Header, as_packets};
 use rowstamp::proxy::connect::login::{self, LoggedIn, LoginError};
 use rowstamp::proxy::connect::stream::Stream;
 use tokio::io::AsyncReadExt;
@@ -51,9 +51,8 @@ pub fn first_packet(mut input: Input<'_>) {
         assert_eq!(came.behind, stream[packet_bytes..], "behind the handshake response");
     }
     let tracked = response.capabilities | C::SESSION_TRACK;
-    let mut sent = Vec::new();
-    put_packets(&mut sent, 1, &response.patched(tracked, response.auth_response()).unwrap());
-    assert_eq!(came.to_server, sent);
+    let sent = response.patched(tracked, response.auth_response()).unwrap();
+    assert_eq!(came.to_server, as_packets(1, &sent));
 }
 
 struct Came {
@@ -70,9 +69,7 @@ async fn log_in(stream: &[u8], slice: usize) -> Came {
     let running = tokio::spawn(async move { login::run(Stream::unix(proxys), None, &context).await });
     let (accepted, _) = listener.accept().await.unwrap();
     let mut server = Peer::new(accepted, 0);
-    let mut greeting = Vec::new();
-    put_packets(&mut greeting, 0, GREETING);
-    server.send(&greeting);
+    server.send(&as_packets(0, GREETING));
     client.send(stream);
     let mut answered = false;
     loop {
@@ -83,9 +80,7 @@ async fn log_in(stream: &[u8], slice: usize) -> Came {
         if !answered
             && Header::parse(&server.received).is_some_and(|h| h.packet_bytes() <= server.received.len())
         {
-            let mut ok = Vec::new();
-            put_packets(&mut ok, 2, OK);
-            server.send(&ok);
+            server.send(&as_packets(2, OK));
             answered = true;
         }
     }

@@ -2,7 +2,7 @@
 //! the session lives; where answers are as they should be, it lives.
 
 use rowstamp::mysql::capabilities::Capabilities as C;
-use rowstamp::mysql::packet::put_packets;
+use rowstamp::mysql::packet::{as_packets, put_packets};
 use rowstamp::proxy::serve::session::{End, SessionError};
 
 use crate::answers::{AUTOCOMMIT, Answer, Form, MORE_RESULTS};
@@ -96,8 +96,7 @@ impl Play {
     }
 
     fn send_command(&mut self, payload: &[u8]) {
-        let mut packet = Vec::new();
-        put_packets(&mut packet, 0, payload);
+        let packet = as_packets(0, payload);
         self.served.client.send(&packet);
         self.to_server.extend_from_slice(&packet);
     }
@@ -221,17 +220,12 @@ impl Play {
 
     /// While nothing is outstanding only an error may come: a server says so why it closes.
     async fn say_unasked(&mut self, payload: &[u8]) {
-        if self.rogue {
-            let mut packet = Vec::new();
-            put_packets(&mut packet, 0, payload);
-            self.say(&packet);
-            return self.settle().await;
-        }
         let before = self.to_client.len();
-        let mut packet = Vec::new();
-        put_packets(&mut packet, 0, payload);
-        self.say(&packet);
+        self.say(&as_packets(0, payload));
         self.settle().await;
+        if self.rogue {
+            return;
+        }
         let passes = payload.first() == Some(&0xFF);
         assert_eq!(self.served.has_ended(), !passes, "a packet that nobody asked for");
         let came = self.served.client.received.len();

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::keys::{self, ConfigFile};
 use super::secret::{self, OTHERS_MODE};
@@ -153,11 +154,12 @@ impl Act<'_> {
     }
 
     fn listen_tls(&mut self, door: TlsDoor, tls: &keys::ListenTls) -> ListenTls {
+        let [table, .., ca_key] = door.names();
         ListenTls {
             door,
             mode: tls.mode,
-            identity: self.identity(door.table(), tls.cert.as_deref(), tls.key.as_deref()),
-            client_ca: self.readable(door.ca_key(), tls.ca.as_deref()),
+            identity: self.identity(table, tls.cert.as_deref(), tls.key.as_deref()),
+            client_ca: self.readable(ca_key, tls.ca.as_deref()),
         }
     }
 
@@ -167,7 +169,7 @@ impl Act<'_> {
         let OrOff::At(address) = address else { return DoorSettings { address: None, tls } };
         let address = self.address(address);
         if tls.mode == ListenTlsMode::Disabled && !address.is_of_this_machine() {
-            let key = format!("{}.mode", door.table());
+            let key = format!("{}.mode", door.names()[0]);
             // The HTTP API takes no password so.
             let what = if door == TlsDoor::Api { "tokens" } else { "passwords and tokens" };
             let why = format!(
@@ -179,12 +181,12 @@ impl Act<'_> {
         DoorSettings { address: Some(address), tls }
     }
 
-    fn rsa_key(&mut self) -> Option<RsaKey> {
+    fn rsa_key(&mut self) -> Option<Arc<RsaKey>> {
         let path = self.source.resolve(self.source.keys.listen.rsa_key.as_deref()?);
         let key = secret::read(&path).and_then(|pem| {
             RsaKey::from_pem(pem.reveal()).map_err(|error| format!("{} {error}", path.display()))
         });
-        key.map_err(|why| self.error("listen.rsa_key", why)).ok()
+        key.map(Arc::new).map_err(|why| self.error("listen.rsa_key", why)).ok()
     }
 
     fn backend(&mut self) -> Option<Backend> {

@@ -33,7 +33,7 @@ pub(super) async fn serve(socket: Socket, desk: Arc<dyn Desk>, shared: Arc<ArcSw
     tracing::info!("the console is at {}", listener.address());
     let tls = move || {
         let side = &shared.load().login.tls.listen;
-        Tls { acceptor: side.acceptor().cloned(), is_required: side.is_required() }
+        Tls { acceptor: side.acceptor.clone(), is_required: side.is_required }
     };
     console::serve(listener, desk, tls).await;
 }

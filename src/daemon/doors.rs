@@ -104,7 +104,7 @@ pub(super) async fn bind_sockets(
 pub(super) fn terms(config: &Config) -> Result<ReloadableTerms, TlsError> {
     let of = |settings: &DoorSettings, state_path: &Path| match settings.address {
         Some(_) => ClientSide::new(&settings.tls, state_path),
-        None => Ok(ClientSide::Disabled),
+        None => Ok(ClientSide::default()),
     };
     let ([resp, api], state_path) = (settings(config), &config.proxy.state_path);
     let tls = [of(resp, state_path)?, of(api, state_path)?];
@@ -178,8 +178,8 @@ impl Doors {
             let (reloadable, limits) = (reloadable.load(), shared.load().login.settings.limits.clone());
             let tls = of_door(&reloadable.tls);
             Terms {
-                acceptor: tls.acceptor().cloned(),
-                needs_tls: tls.is_required(),
+                acceptor: tls.acceptor.clone(),
+                needs_tls: tls.is_required,
                 connections_max: limits.connections_max,
                 login_timeout: limits.handshake_timeout,
                 idle_timeout: limits.idle_timeout,

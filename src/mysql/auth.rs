@@ -11,6 +11,7 @@
 //! No input or output here: packets' payloads go in, [`Step`]s come out. Which side speaks next is the plugin's matter,
 //! so both are to be read; a client's packet numbered 0 is no answer but its next command, and is to wait.
 
+use std::fmt;
 use std::sync::Arc;
 
 use rand::rngs::OsRng;
@@ -215,10 +216,7 @@ impl AuthRelay {
         self.refuse_clear()?;
         let state = std::mem::replace(&mut self.state, State::Relayed);
         let answer = match (&state, self.plugin) {
-            (State::OwnKey(key), _) => {
-                let password = key.decrypt(payload, &self.nonce)?;
-                return Ok(Step::ToServer(password));
-            }
+            (State::OwnKey(key), _) => Some(Step::ToServer(key.decrypt(payload, &self.nonce)?)),
             (State::FullAuth, Plugin::CachingSha2) => self.password(payload, CACHING_SHA2_KEY_REQUEST),
             (State::First, Plugin::Sha256) => self.password(payload, SHA256_KEY_REQUEST),
             _ => None,
@@ -306,11 +304,6 @@ impl OwnKey {
         }
     }
 
-    /// The packet that shows it.
-    pub fn packet(&self) -> &[u8] {
-        &self.packet
-    }
-
     fn new(private: RsaPrivateKey) -> Result<Self, rsa::Error> {
         let pem = private
             .to_public_key()
@@ -330,6 +323,20 @@ impl OwnKey {
         Ok(password)
     }
 }
+
+impl fmt::Debug for OwnKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OwnKey")
+    }
+}
+
+impl PartialEq for OwnKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.packet == other.packet
+    }
+}
+
+impl Eq for OwnKey {}
 
 /// The password (NUL included) for the server whose key this packet shows.
 fn encrypt(password: &[u8], nonce: &[u8], key_packet: &[u8]) -> Result<Vec<u8>, AuthError> {

@@ -9,7 +9,7 @@ const HEAD_BYTES: usize = 7;
 /// SEND_TYPES_TO_SERVER, the one flag that is followed: the other asks for a result set in place of the OK packet.
 const SEND_TYPES: u16 = 0x80;
 
-/// The indicator in front of each value.
+/// The byte in front of each value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Indicator {
     Value,
@@ -113,20 +113,12 @@ impl<'a> Bulk<'a> {
 
 impl<'a> Cell<'a> {
     pub fn param(&self, kind: ParamType) -> Param<'a> {
-        let bound = match self.indicator {
-            Indicator::Value => Bound::Value(self.value),
-            Indicator::Null | Indicator::Default | Indicator::Ignore => Bound::Null,
-        };
-        Param::new(kind, bound)
+        let has_value = self.indicator == Indicator::Value;
+        Param::new(kind, if has_value { Bound::Value(self.value) } else { Bound::Null })
     }
 
     pub fn put(&self, out: &mut Vec<u8>) {
-        out.push(match self.indicator {
-            Indicator::Value => 0,
-            Indicator::Null => 1,
-            Indicator::Default => 2,
-            Indicator::Ignore => 3,
-        });
+        out.push(self.indicator as u8);
         out.extend_from_slice(self.value);
     }
 }

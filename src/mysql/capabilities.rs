@@ -119,16 +119,8 @@ mod tests {
 
     #[test]
     fn what_is_not_followed_is_not_relayed() {
-        for bit in [
-            C::COMPRESS,
-            C::SSL,
-            C::ZSTD,
-            C::MARIADB_COM_MULTI,
-            C::MARIADB_BULK_UNIT_RESULTS,
-            C::new(0, 1 << 6),
-        ] {
-            assert_eq!(C::RELAYED & bit, C::default(), "{bit:?}");
-        }
+        let left_out = C::COMPRESS | C::SSL | C::ZSTD | C::MARIADB_COM_MULTI | C::MARIADB_BULK_UNIT_RESULTS;
+        assert_eq!(C::RELAYED & (left_out | C::new(0, 1 << 6)), C::default());
     }
 
     #[test]

@@ -192,15 +192,6 @@ enum Unpacking {
     Zstd(Decoder<'static>),
 }
 
-/// The result of one step of unpacking.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Moved {
-    taken: usize,
-    given: usize,
-    /// The packed bytes are at their end.
-    ended: bool,
-}
-
 impl Unpacking {
     fn borrow(algorithm: Algorithm) -> Result<Self, FrameError> {
         let is_right = |state: &Unpacking| match state {
@@ -236,24 +227,23 @@ impl Unpacking {
         });
     }
 
-    fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<Moved, FrameError> {
+    /// The bytes that were moved, and whether the packed ones are at their end.
+    fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<(Unpacked, bool), FrameError> {
         match self {
             Unpacking::Zlib(state) => {
                 let (before_in, before_out) = (state.total_in(), state.total_out());
                 let status = state.decompress(input, output, FlushDecompress::None);
                 let status = status.map_err(|_| FrameError::NotPacked(Algorithm::Zlib))?;
                 let since = |now: u64, before| usize::try_from(now - before).unwrap_or_default();
-                Ok(Moved {
-                    taken: since(state.total_in(), before_in),
-                    given: since(state.total_out(), before_out),
-                    ended: status == Status::StreamEnd,
-                })
+                let (taken, given) =
+                    (since(state.total_in(), before_in), since(state.total_out(), before_out));
+                Ok((Unpacked { taken, given }, status == Status::StreamEnd))
             }
             Unpacking::Zstd(state) => {
                 let status = state.run_on_buffers(input, output);
                 let status = status.map_err(|_| FrameError::NotPacked(Algorithm::Zstd))?;
                 let (taken, given) = (status.bytes_read, status.bytes_written);
-                Ok(Moved { taken, given, ended: status.remaining == 0 })
+                Ok((Unpacked { taken, given }, status.remaining == 0))
             }
         }
     }
@@ -261,17 +251,10 @@ impl Unpacking {
 
 /// The state of the reading of frames.
 enum State {
-    /// So many bytes of a header are there.
+    // So many bytes of a header are there.
     Header(usize),
-    Stored {
-        body_left: usize,
-    },
-    Packed {
-        unpacking: Unpacking,
-        body_left: usize,
-        plain_left: usize,
-        ended: bool,
-    },
+    Stored { body_left: usize },
+    Packed { unpacking: Unpacking, body_left: usize, plain_left: usize, ended: bool },
 }
 
 /// The number of bytes that were taken from the input, and of those that were given into the output.
@@ -373,11 +356,11 @@ impl Unpacker {
         Ok(())
     }
 
-    fn unpack_body(&mut self, input: &[u8], output: &mut [u8]) -> Result<Moved, FrameError> {
+    fn unpack_body(&mut self, input: &[u8], output: &mut [u8]) -> Result<Unpacked, FrameError> {
         let State::Packed { unpacking, body_left, plain_left, ended } = &mut self.state else {
-            return Ok(Moved::default());
+            return Ok(Unpacked::default());
         };
-        let mut moved = Moved::default();
+        let mut moved = Unpacked::default();
         loop {
             let rest = input.get(moved.taken..).unwrap_or_default();
             let rest = rest.get(..rest.len().min(*body_left)).unwrap_or(rest);
@@ -399,7 +382,7 @@ impl Unpacker {
             } else {
                 room.get_mut(..room_bytes).unwrap_or_default()
             };
-            let step = unpacking.step(rest, room)?;
+            let (step, is_at_end) = unpacking.step(rest, room)?;
             if *plain_left == 0 && step.given > 0 {
                 return Err(FrameError::TooLong);
             }
@@ -407,8 +390,8 @@ impl Unpacker {
             *plain_left -= step.given;
             moved.taken += step.taken;
             moved.given += step.given;
-            *ended = step.ended;
-            if step.taken == 0 && step.given == 0 && !step.ended {
+            *ended = is_at_end;
+            if step.taken == 0 && step.given == 0 && !is_at_end {
                 if *body_left == 0 {
                     return Err(FrameError::CutShort);
                 }

@@ -14,8 +14,8 @@ pub mod status {
     pub const MORE_RESULTS: u16 = 0x0008;
     pub const NO_INDEX_USED: u16 = 0x0020;
     pub const CURSOR_EXISTS: u16 = 0x0040;
-    pub const LAST_ROW_SENT: u16 = 0x0080;
     pub const NO_BACKSLASH_ESCAPES: u16 = 0x0200;
+    pub const OUT_PARAMS: u16 = 0x1000;
     pub const SESSION_STATE_CHANGED: u16 = 0x4000;
     pub const ANSI_QUOTES: u16 = 0x8000;
 }
@@ -41,10 +41,8 @@ pub struct OkPacket<'a> {
 /// One entry of the session-state block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StateChange<'a> {
-    SystemVariable {
-        name: &'a [u8],
-        value: &'a [u8],
-    },
+    /// One that the server tracks.
+    SystemVariable { name: &'a [u8], value: &'a [u8] },
     /// The default database; empty: none.
     Schema(&'a [u8]),
     /// Type and data of what nothing here looks at: GTIDs, transaction state, what is yet to come.

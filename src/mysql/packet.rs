@@ -56,6 +56,13 @@ pub fn put_packets(out: &mut Vec<u8>, mut packet_nr: u8, payload: &[u8]) -> u8 {
     }
 }
 
+/// A payload as one packet or as many as it needs, numbered from `packet_nr`.
+pub fn as_packets(packet_nr: u8, payload: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(payload.len() + packets_of(payload.len()) * HEADER_BYTES);
+    put_packets(&mut out, packet_nr, payload);
+    out
+}
+
 /// The number of packets that a payload of this length takes.
 pub fn packets_of(payload_bytes: usize) -> usize {
     payload_bytes / PAYLOAD_BYTES_MAX + 1
@@ -105,7 +112,8 @@ pub fn payload_of(window: &[u8], window_bytes: usize) -> Cow<'_, [u8]> {
 #[cfg(test)]
 mod tests {
     use super::{
-        HEADER_BYTES, Header, PAYLOAD_BYTES_MAX, Whole, packets_of, payload_of, put_packets, whole_payload,
+        HEADER_BYTES, Header, PAYLOAD_BYTES_MAX, Whole, as_packets, packets_of, payload_of, put_packets,
+        whole_payload,
     };
 
     #[test]
@@ -127,8 +135,7 @@ mod tests {
     fn payloads_of_one_and_of_several_packets() {
         for len in [1, 100, PAYLOAD_BYTES_MAX - 1, PAYLOAD_BYTES_MAX, PAYLOAD_BYTES_MAX + 5] {
             let payload = vec![3; len];
-            let mut window = Vec::new();
-            put_packets(&mut window, 0, &payload);
+            let mut window = as_packets(0, &payload);
             let packets = len / PAYLOAD_BYTES_MAX + 1;
             window.extend_from_slice(&[1, 0, 0, 0, 14]);
             let window_bytes = len + 4 * packets;

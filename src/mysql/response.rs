@@ -8,15 +8,10 @@
 //! measured on MariaDB 10.11 and MySQL 9.
 
 use super::command::Reply;
+use super::ok::status::{CURSOR_EXISTS, MORE_RESULTS, OUT_PARAMS};
 use super::packet::PAYLOAD_BYTES_MAX;
 use super::reader::{Malformed, Reader};
 
-/// SERVER_MORE_RESULTS_EXISTS
-pub const STATUS_MORE_RESULTS: u16 = 0x0008;
-/// SERVER_STATUS_CURSOR_EXISTS
-pub const STATUS_CURSOR_EXISTS: u16 = 0x0040;
-/// SERVER_PS_OUT_PARAMS
-pub const STATUS_OUT_PARAMS: u16 = 0x1000;
 /// MariaDB's progress report travels as an error of this number and ends nothing. It begins with the number of its strings, where an
 /// error has a `#`.
 const PROGRESS_REPORT: u16 = 0xFFFF;
@@ -77,25 +72,14 @@ pub enum Progress {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     First,
-    Columns {
-        left: u64,
-    },
+    Columns { left: u64 },
     ColumnsEof,
-    /// `another_follows`: the EOF after the columns told so; the one after the rows may not.
-    Rows {
-        another_follows: bool,
-    },
+    // `another_follows`: the EOF after the columns told so; the one after the rows may not.
+    Rows { another_follows: bool },
     PrepareFirst,
-    PrepareParams {
-        left: u16,
-        columns: u16,
-    },
-    PrepareParamsEof {
-        columns: u16,
-    },
-    PrepareColumns {
-        left: u16,
-    },
+    PrepareParams { left: u16, columns: u16 },
+    PrepareParamsEof { columns: u16 },
+    PrepareColumns { left: u16 },
     PrepareColumnsEof,
     FieldList,
     Single,
@@ -283,7 +267,7 @@ impl Follower {
 
     fn end_result(&mut self, status: u16, another_follows: bool) -> Progress {
         self.status = Some(status);
-        if another_follows || status & STATUS_MORE_RESULTS != 0 {
+        if another_follows || status & MORE_RESULTS != 0 {
             self.state = State::First;
             Progress::NextResult
         } else {
@@ -318,7 +302,7 @@ impl Follower {
     /// By the EOF after the columns. Measured on both servers: the bit is set, and stays set, also where a procedure has opened
     /// a cursor for itself, and the results of a procedure never come by a cursor.
     fn opens_cursor(&self, status: u16) -> bool {
-        self.may_open_cursor && status & (STATUS_CURSOR_EXISTS | STATUS_MORE_RESULTS) == STATUS_CURSOR_EXISTS
+        self.may_open_cursor && status & (CURSOR_EXISTS | MORE_RESULTS) == CURSOR_EXISTS
     }
 
     fn eof(&mut self, payload: &[u8]) -> Result<Progress, Malformed> {
@@ -330,7 +314,7 @@ impl Follower {
             }
             State::ColumnsEof => {
                 // Measured on MySQL 9.7: of OUT parameters, to a client without DEPRECATE_EOF, it is sent here alone.
-                let tells = STATUS_OUT_PARAMS | STATUS_MORE_RESULTS;
+                let tells = OUT_PARAMS | MORE_RESULTS;
                 self.state = State::Rows { another_follows: status & tells == tells };
                 Progress::Continues
             }

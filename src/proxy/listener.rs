@@ -16,7 +16,7 @@ use super::shared::Shared;
 use crate::address::Address;
 use crate::address::listener::{ACCEPT_PAUSE, Accepted, ListenError, Listener, Trouble, accept};
 use crate::mysql::error::Refusal;
-use crate::mysql::packet::put_packets;
+use crate::mysql::packet::as_packets;
 use crate::proxy::connect::login::LoginError;
 use crate::proxy::connect::proxy_protocol::{self, ProxyProtocolError};
 use crate::proxy::connect::stream::Stream;
@@ -206,7 +206,6 @@ async fn meet(mut client: Stream, shared: Shared, here: Here, complaints: &Arc<C
 
 /// The client may be slow to take it; it gets a moment.
 async fn refuse(client: &mut Stream, refusal: &Refusal) {
-    let mut packet = Vec::new();
-    put_packets(&mut packet, 0, &refusal.payload_before_greeting());
+    let packet = as_packets(0, &refusal.payload_before_greeting());
     let _ = tokio::time::timeout(ACCEPT_PAUSE, client.write_all(&packet)).await;
 }

@@ -10,12 +10,10 @@ mod answers;
 mod downstream;
 mod glances;
 pub(super) mod lane;
-mod long_data;
 pub(super) mod outstanding;
 pub(super) mod own;
 mod parts;
 pub(super) mod pump;
-mod tracking;
 mod upstream;
 
 use std::borrow::Cow;
@@ -27,7 +25,7 @@ use crate::mysql::attributes;
 use crate::mysql::command::{Command, Reply};
 use crate::mysql::error::Refusal;
 use crate::mysql::ok::status;
-use crate::mysql::packet::{HEADER_BYTES, Header, packets_of, payload_of, put_packets};
+use crate::mysql::packet::{HEADER_BYTES, Header, as_packets, packets_of, payload_of, put_packets};
 use crate::mysql::prepared::statement_id;
 use crate::mysql::reader::Malformed;
 use crate::mysql::response::{Follower, Forms, PrepareOk};
@@ -247,10 +245,7 @@ pub(super) struct Ready {
 
 impl Ready {
     pub(super) fn of(payload: &[u8]) -> Self {
-        let packets = packets_of(payload.len());
-        let mut bytes = Vec::with_capacity(payload.len() + packets * HEADER_BYTES);
-        put_packets(&mut bytes, 0, payload);
-        Ready { bytes, packets }
+        Ready { bytes: as_packets(0, payload), packets: packets_of(payload.len()) }
     }
 }
 
@@ -260,14 +255,8 @@ impl Relay {
     pub(super) fn send_own(&mut self, purpose: Purpose, reply: Reply, payload: &[u8]) {
         put_packets(self.up.out(), 0, payload);
         if let Some(follower) = Follower::new(reply, self.forms) {
-            self.outstanding.push(Outstanding::Own(Own {
-                follower,
-                purpose,
-                first: None,
-                row: None,
-                table: None,
-                file: None,
-            }));
+            let own = Own { follower, purpose, first: None, row: None, table: None, file: None };
+            self.outstanding.push(Outstanding::Own(own));
         }
     }
 
@@ -448,9 +437,7 @@ impl Relay {
         self.known.session.forget_failure();
         self.count_statement();
         self.part_failed();
-        let mut packet = Vec::new();
-        put_packets(&mut packet, number_after(packets), payload);
-        self.outstanding.push(Outstanding::Answer(packet));
+        self.outstanding.push(Outstanding::Answer(as_packets(number_after(packets), payload)));
     }
 
     /// [`Relay::answer`] with a result, whose payloads are short.
@@ -499,12 +486,12 @@ impl Relay {
 
     /// The backend has asked for a file, in a packet of this number: the client's packets up to an
     /// empty one are its content.
-    pub(super) fn expect_file(&mut self, packet_nr: u8) -> Result<(), Violation> {
+    pub(super) fn expect_file(&mut self, packet_nr: u8) -> Step {
         if self.up_state != UpState::Boundary {
-            return Err(Violation::FileOutOfTurn);
+            return Step::Event(Event::Violation(Violation::FileOutOfTurn));
         }
         self.up_state = UpState::Asked { packet_nr };
-        Ok(())
+        Step::Moved
     }
 }
 
@@ -516,9 +503,7 @@ fn nr_shift(client_packets: usize, sent_packets: usize) -> u8 {
 
 /// A refusal as a packet that answers a command of so many packets.
 pub(super) fn err_packet(refusal: &Refusal, packets: usize) -> Vec<u8> {
-    let mut packet = Vec::new();
-    put_packets(&mut packet, number_after(packets), &refusal.payload());
-    packet
+    as_packets(number_after(packets), &refusal.payload())
 }
 
 /// The number of the packet that answers a command of so many packets. They wrap.

@@ -1,6 +1,7 @@
 //! The settings that the proxy needs to act; `config` makes them from what was written in rowstamp.toml.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -17,7 +18,7 @@ pub struct Settings {
     pub listen_proxy: ListenProxy,
     pub listen_tls: ListenTls,
     /// `None`: one is made where one is needed.
-    pub rsa_key: Option<RsaKey>,
+    pub rsa_key: Option<Arc<RsaKey>>,
     /// Offered to clients.
     pub listen_compression: Offer,
     pub backend: Backend,
@@ -148,28 +149,12 @@ pub enum TlsDoor {
 }
 
 impl TlsDoor {
-    /// The names of the settings for the certificate and its key.
-    pub fn identity_keys(self) -> [&'static str; 2] {
+    /// The names of the table, and of its settings for the certificate, its key and the CA.
+    pub fn names(self) -> [&'static str; 4] {
         match self {
-            TlsDoor::Mysql => ["listen.tls.cert", "listen.tls.key"],
-            TlsDoor::Redis => ["resp.tls.cert", "resp.tls.key"],
-            TlsDoor::Api => ["api.tls.cert", "api.tls.key"],
-        }
-    }
-
-    pub fn ca_key(self) -> &'static str {
-        match self {
-            TlsDoor::Mysql => "listen.tls.ca",
-            TlsDoor::Redis => "resp.tls.ca",
-            TlsDoor::Api => "api.tls.ca",
-        }
-    }
-
-    pub fn table(self) -> &'static str {
-        match self {
-            TlsDoor::Mysql => "listen.tls",
-            TlsDoor::Redis => "resp.tls",
-            TlsDoor::Api => "api.tls",
+            TlsDoor::Mysql => ["listen.tls", "listen.tls.cert", "listen.tls.key", "listen.tls.ca"],
+            TlsDoor::Redis => ["resp.tls", "resp.tls.cert", "resp.tls.key", "resp.tls.ca"],
+            TlsDoor::Api => ["api.tls", "api.tls.cert", "api.tls.key", "api.tls.ca"],
         }
     }
 }
@@ -252,4 +237,43 @@ pub struct Limits {
     pub write_timeout: Duration,
     pub statement_bytes_max: usize,
     pub drain_timeout: Duration,
+}
+
+impl Settings {
+    /// A proxy in front of `backend` that listens for nobody by itself, without TLS, compression and limits on connections.
+    pub fn bare(backend: Address, state_path: PathBuf) -> Settings {
+        let minute = Duration::from_mins(1);
+        Settings {
+            listen: Address::Tcp { host: "127.0.0.1".into(), port: 0 },
+            listen_proxy: ListenProxy { mode: ProxyProtocol::Off, from: Vec::new() },
+            listen_tls: ListenTls {
+                door: TlsDoor::Mysql,
+                mode: ListenTlsMode::Disabled,
+                identity: None,
+                client_ca: None,
+            },
+            rsa_key: None,
+            listen_compression: Offer::Off,
+            backend: Backend {
+                addresses: vec![backend],
+                send_proxy: SendProxy::Off,
+                tls: BackendTls { mode: BackendTlsMode::Disabled, ca: None, identity: None },
+                compression: ServerCompression::Off,
+                clear_passwords: false,
+                connect_timeout: Duration::from_secs(5),
+            },
+            limits: Limits {
+                connections_max: 0,
+                connections_per_user_max: 0,
+                connections_per_address_max: 0,
+                handshake_timeout: Duration::from_secs(10),
+                idle_timeout: minute,
+                write_timeout: minute,
+                statement_bytes_max: 1 << 20,
+                drain_timeout: Duration::from_secs(1),
+            },
+            name: String::new(),
+            state_path,
+        }
+    }
 }

@@ -44,6 +44,11 @@ pub struct Digest {
 }
 
 impl Digest {
+    /// The digest of a text that is not known any more.
+    pub fn unknown() -> Digest {
+        Digest { text: String::new(), hash: "unknown".to_owned() }
+    }
+
     pub fn is_unreadable(&self) -> bool {
         self.hash == UNREADABLE
     }

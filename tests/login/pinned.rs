@@ -55,7 +55,8 @@ fn a_pinned_key() {
     // Whose key the client has, whose key the proxy has, and what becomes of it.
     let rows = |backend: &str, tls, key: Option<&Path>, users: &[&str], expect: [bool; 3]| {
         let proxy = Proxy::start_with(backend, ListenTlsMode::Preferred, tls, |context| {
-            let key = key.map(|path| RsaKey::from_pem(&std::fs::read_to_string(path).unwrap()).unwrap());
+            let key =
+                key.map(|path| Arc::new(RsaKey::from_pem(&std::fs::read_to_string(path).unwrap()).unwrap()));
             Arc::make_mut(&mut context.settings).rsa_key = key;
         });
         for user in users {

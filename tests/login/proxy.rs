@@ -1,15 +1,11 @@
 //! A proxy that does logins and then copies bytes.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use rowstamp::address::Address;
 use rowstamp::proxy::connect::login::{self, LoginContext};
 use rowstamp::proxy::connect::stream::Stream;
-use rowstamp::proxy::settings::{
-    Backend, BackendTls, BackendTlsMode, Limits, ListenProxy, ListenTls, ListenTlsMode, Offer, ProxyProtocol,
-    SendProxy, ServerCompression, Settings, TlsDoor,
-};
+use rowstamp::proxy::settings::{BackendTlsMode, ListenTlsMode, Settings};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, UnixListener};
 
@@ -82,31 +78,7 @@ async fn session(
 }
 
 fn settings(backend: Address, listen: ListenTlsMode, backend_tls: BackendTlsMode, dir: &Path) -> Settings {
-    Settings {
-        listen: Address::Tcp { host: "127.0.0.1".into(), port: 0 },
-        listen_proxy: ListenProxy { mode: ProxyProtocol::Off, from: Vec::new() },
-        listen_tls: ListenTls { door: TlsDoor::Mysql, mode: listen, identity: None, client_ca: None },
-        rsa_key: None,
-        listen_compression: Offer::Off,
-        backend: Backend {
-            addresses: vec![backend],
-            send_proxy: SendProxy::Off,
-            clear_passwords: false,
-            compression: ServerCompression::Off,
-            tls: BackendTls { mode: backend_tls, ca: None, identity: None },
-            connect_timeout: Duration::from_secs(5),
-        },
-        limits: Limits {
-            connections_max: 100,
-            connections_per_user_max: 0,
-            connections_per_address_max: 0,
-            handshake_timeout: Duration::from_secs(10),
-            idle_timeout: Duration::from_mins(1),
-            write_timeout: Duration::from_mins(1),
-            statement_bytes_max: 1 << 20,
-            drain_timeout: Duration::from_secs(1),
-        },
-        name: "test".into(),
-        state_path: dir.join("state"),
-    }
+    let mut settings = Settings::bare(backend, dir.join("state"));
+    (settings.listen_tls.mode, settings.backend.tls.mode) = (listen, backend_tls);
+    settings
 }

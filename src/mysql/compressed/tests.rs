@@ -8,7 +8,7 @@ use super::{
 };
 use crate::mysql::capabilities::Capabilities as C;
 use crate::mysql::handshake::ClientResponse;
-use crate::mysql::packet::{PAYLOAD_BYTES_MAX, put_packets};
+use crate::mysql::packet::{PAYLOAD_BYTES_MAX, as_packets as p};
 use proptest::prelude::{any, prop_oneof, proptest};
 use proptest::strategy::{Just, Strategy};
 use rand::rngs::StdRng;
@@ -226,12 +226,6 @@ fn the_level_of_a_clients_zstd() {
         let response = asking(C::PLUGIN_AUTH | C::CONNECT_ATTRS, rest);
         assert_eq!(response.has_room_for_level(), has_room, "{}", rest.escape_ascii());
     }
-}
-
-fn p(nr: u8, payload: &[u8]) -> Vec<u8> {
-    let mut out = Vec::new();
-    put_packets(&mut out, nr, payload);
-    out
 }
 
 /// The numbers that answers begin with, where the bytes come in frames of this length. Each command starts their numbers again.

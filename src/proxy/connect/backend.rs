@@ -102,21 +102,17 @@ pub fn os_user() -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::path::PathBuf;
     use std::time::Duration;
 
     use super::{Connected, connect, os_user};
-    use crate::proxy::settings::{Backend, BackendTls, BackendTlsMode, SendProxy, ServerCompression};
+    use crate::proxy::settings::{Backend, Settings};
     use crate::schema::{ConnectFailure, Primary, Role};
 
     fn backend(addresses: &[String]) -> Backend {
-        Backend {
-            addresses: addresses.iter().map(|a| a.parse().unwrap()).collect(),
-            send_proxy: SendProxy::Off,
-            clear_passwords: false,
-            compression: ServerCompression::Off,
-            tls: BackendTls { mode: BackendTlsMode::Disabled, ca: None, identity: None },
-            connect_timeout: Duration::from_millis(300),
-        }
+        let addresses: Vec<crate::address::Address> = addresses.iter().map(|a| a.parse().unwrap()).collect();
+        let bare = Settings::bare(addresses[0].clone(), PathBuf::new()).backend;
+        Backend { addresses, connect_timeout: Duration::from_millis(300), ..bare }
     }
 
     #[tokio::test]

@@ -21,9 +21,7 @@ use crate::mysql::response::{Control, Follower, Kind, Progress};
 use crate::proxy::connect::login::{self, LoggedIn, LoginContext};
 use crate::proxy::connect::stream::Stream;
 use crate::proxy::connect::tls::TlsError;
-use crate::proxy::settings::{
-    BackendTlsMode, ListenProxy, ListenTlsMode, Offer, ProxyProtocol, SendProxy, ServerCompression, Settings,
-};
+use crate::proxy::settings::{Backend, BackendTlsMode, Settings};
 
 /// The most columns that a result has on MySQL and MariaDB.
 const COLUMNS_MAX: u64 = 4096;
@@ -63,20 +61,15 @@ pub enum OpenError {
 
 /// A proxy that listens for nobody else, in front of one address.
 fn bare(settings: &Settings, address: &Address) -> Settings {
-    let mut settings = settings.clone();
-    settings.listen_tls.mode = ListenTlsMode::Disabled;
-    settings.listen_proxy = ListenProxy { mode: ProxyProtocol::Off, from: Vec::new() };
-    settings.listen_compression = Offer::Off;
-    let backend = &mut settings.backend;
-    backend.addresses = vec![address.clone()];
-    backend.send_proxy = SendProxy::Off;
-    backend.compression = ServerCompression::Off;
-    if backend.tls.mode == BackendTlsMode::AsClient {
-        backend.tls.mode = BackendTlsMode::Preferred;
+    let mut bare = Settings::bare(address.clone(), settings.state_path.clone());
+    bare.rsa_key.clone_from(&settings.rsa_key);
+    bare.limits.handshake_timeout = settings.limits.handshake_timeout;
+    let Backend { clear_passwords, connect_timeout, ref tls, .. } = settings.backend;
+    bare.backend = Backend { clear_passwords, connect_timeout, tls: tls.clone(), ..bare.backend };
+    if tls.mode == BackendTlsMode::AsClient {
+        bare.backend.tls.mode = BackendTlsMode::Preferred;
     }
-    let limits = &mut settings.limits;
-    (limits.connections_max, limits.connections_per_address_max, limits.connections_per_user_max) = (0, 0, 0);
-    settings
+    bare
 }
 
 async fn accept(listener: UnixListener, context: LoginContext) {

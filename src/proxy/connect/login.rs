@@ -17,23 +17,26 @@ use crate::address::Address;
 use crate::mysql::auth::{AuthRelay, Sides, Step, Transport};
 use crate::mysql::capabilities::Capabilities;
 use crate::mysql::change_user::ChangeUser;
+use crate::mysql::compressed::{Agreed, BadLevel, Packing, agreed_with_client, agreed_with_server};
 use crate::mysql::error::parse_err;
 use crate::mysql::handshake::{self, ClientResponse, Greeting, ServerVersion};
 use crate::mysql::ok::{OkPacket, Patch, StateReport};
 use crate::mysql::reader::Malformed;
 use crate::mysql::response::Forms;
 use crate::proxy::connect::backend::{self, Connected};
-use crate::proxy::connect::framing::Framing;
 use crate::proxy::connect::packet_io::{PacketStream, ReadError};
 use crate::proxy::connect::proxy_protocol::{self, Ends};
 use crate::proxy::connect::seats::{Seat, Seats};
 use crate::proxy::connect::socket_users::SocketUsers;
 use crate::proxy::connect::stream::Stream;
+use crate::proxy::connect::stream::compressed::Peer;
 use crate::proxy::connect::tls::{self, ClientSide, ServerSide, Tls, TlsError};
-use crate::proxy::rsa_key::{KeyCell, RsaKey};
+use crate::proxy::rsa_key::KeyCell;
 use crate::proxy::settings::{SendProxy, Settings};
 use crate::schema::Primary;
 use crate::sessions::Who;
+
+const BOTH: Capabilities = Capabilities::COMPRESS.union(Capabilities::ZSTD);
 
 /// The parts that every login of this proxy needs.
 #[derive(Clone)]
@@ -79,15 +82,11 @@ pub struct LoggedIn {
     pub client_wants_session_track: bool,
     pub user: Vec<u8>,
     pub database: Option<Vec<u8>>,
-    /// See [`ClientResponse::collation`].
-    pub collation: u8,
     pub server_version: ServerVersion,
     /// The server's id of this connection, which the client knows too.
     pub connection_id: u32,
     /// Status bits of the OK packet.
     pub status: u16,
-    /// The OK packet as the server sent it: its session state has the character sets and more.
-    pub ok_packet: Vec<u8>,
     /// The nonce in use, for a later COM_CHANGE_USER.
     pub nonce: Vec<u8>,
     pub sides: Sides,
@@ -159,7 +158,7 @@ async fn attempt(
     };
     let greeting = greeting(client, &mut server).await.inspect_err(failed)?;
     let ours = Framing::offered(&greeting, &context.settings);
-    let has_tls = context.tls.listen.acceptor().is_some() && context.tls.backend.lets_offer(&greeting);
+    let has_tls = context.tls.listen.acceptor.is_some() && context.tls.backend.lets_offer(&greeting);
     let shown = greeting.shown(ours.with(Capabilities::SSL, has_tls));
     client.write(&greeting.patched(shown)).await.map_err(LoginError::Client)?;
     let response = response(client, &context.tls.listen, shown).await?;
@@ -168,18 +167,18 @@ async fn attempt(
     let framing = Framing::agree(&greeting, &response, &context.settings)?;
 
     let tracked = greeting.capabilities & Capabilities::SESSION_TRACK;
-    let is_tls = client.stream().is_some_and(|stream| stream.transport() == Transport::Tls);
+    let is_tls = client.stream.as_ref().is_some_and(|stream| stream.transport() == Transport::Tls);
     let connector = wanted_tls(&context.tls.backend, address, &greeting, is_tls)?;
     let capabilities = framing.for_server(response.capabilities | tracked);
     let capabilities = capabilities.with(Capabilities::SSL, connector.is_some());
     if let Some(connector) = connector {
         let request = response.ssl_request(capabilities).map_err(LoginError::ClientMalformed)?;
         server.write(&request).await.map_err(LoginError::Server)?;
-        let Some(Stream::Plain(socket)) = server.take_stream() else { return Err(lost()) };
+        let Some(Stream::Plain(socket)) = server.stream.take() else { return Err(lost()) };
         let secured = tls::connect(connector, socket, address).await.map_err(LoginError::ServerTls);
-        server.put_stream(secured.inspect_err(failed)?);
+        server.stream = Some(secured.inspect_err(failed)?);
     }
-    let (Some(client_stream), Some(server_stream)) = (client.stream(), server.stream()) else {
+    let (Some(client_stream), Some(server_stream)) = (&client.stream, &server.stream) else {
         return Err(lost());
     };
     let sides = Sides {
@@ -205,11 +204,9 @@ async fn attempt(
         client_wants_session_track: !strips,
         user: response.user,
         database: response.database,
-        collation: response.collation,
         server_version: greeting.version,
         connection_id: greeting.connection_id,
         status,
-        ok_packet,
         nonce: relay.nonce().to_vec(),
         sides,
         address: address.clone(),
@@ -245,23 +242,19 @@ async fn response(
         if !handshake::is_ssl_request(&payload, asked) {
             return Err(LoginError::ClientMalformed(Malformed::Bad("SSLRequest")));
         }
-        let Some(acceptor) = listen.acceptor() else { return Err(lost()) };
-        let Some(Stream::Plain(socket)) = client.take_stream() else { return Err(lost()) };
-        client.put_stream(tls::accept(acceptor, socket).await.map_err(LoginError::ClientTls)?);
+        let Some(acceptor) = &listen.acceptor else { return Err(lost()) };
+        let Some(Stream::Plain(socket)) = client.stream.take() else { return Err(lost()) };
+        client.stream = Some(tls::accept(acceptor, socket).await.map_err(LoginError::ClientTls)?);
         payload = client.read().await.map_err(LoginError::of_client)?;
     }
     // A Unix socket passes, as it does with MySQL's require_secure_transport.
-    if listen.is_required() && !client.stream().is_some_and(Stream::is_secure) {
+    if listen.is_required && !client.stream.as_ref().is_some_and(Stream::is_secure) {
         return Err(LoginError::TlsRequired);
     }
     ClientResponse::parse(payload, shown).map_err(LoginError::ClientMalformed)
 }
 
-pub(in crate::proxy) fn check_user(
-    user: &[u8],
-    address: &Address,
-    context: &LoginContext,
-) -> Result<(), LoginError> {
+pub(super) fn check_user(user: &[u8], address: &Address, context: &LoginContext) -> Result<(), LoginError> {
     if address.is_unix() && context.socket_users.has(user) {
         return Err(LoginError::OsUser(String::from_utf8_lossy(user).into_owned()));
     }
@@ -287,7 +280,7 @@ fn wanted_tls<'a>(
 
 /// The last packet goes to the client, without session state that it did not ask for; returns the
 /// status bits.
-pub(in crate::proxy) async fn finish(
+pub(super) async fn finish(
     client: &mut PacketStream,
     ok_packet: &[u8],
     capabilities: Capabilities,
@@ -300,7 +293,7 @@ pub(in crate::proxy) async fn finish(
 }
 
 /// The packet that the first auth response travels in.
-pub(in crate::proxy) enum Opening<'a> {
+pub(super) enum Opening<'a> {
     Handshake(&'a ClientResponse, Capabilities),
     ChangeUser(&'a ChangeUser),
 }
@@ -323,18 +316,18 @@ impl Opening<'_> {
 }
 
 /// The authentication exchange between two sockets.
-pub(in crate::proxy) struct Exchange<'a> {
-    pub(in crate::proxy) client: &'a mut PacketStream,
-    pub(in crate::proxy) server: &'a mut PacketStream,
+pub(super) struct Exchange<'a> {
+    pub(super) client: &'a mut PacketStream,
+    pub(super) server: &'a mut PacketStream,
     /// Until it is sent.
-    pub(in crate::proxy) opening: Option<Opening<'a>>,
+    pub(super) opening: Option<Opening<'a>>,
     /// The client's next command came early. It is not read before the login is done.
-    pub(in crate::proxy) client_held: bool,
+    pub(super) client_held: bool,
 }
 
 impl Exchange<'_> {
     /// Until the server's OK packet, which it returns unsent.
-    pub(in crate::proxy) async fn run(
+    pub(super) async fn run(
         &mut self,
         relay: &mut AuthRelay,
         context: &LoginContext,
@@ -350,7 +343,7 @@ impl Exchange<'_> {
                     continue;
                 }
                 Step::Pinned(cipher) => {
-                    step = relay.pinned(context.settings.rsa_key.as_ref().map(RsaKey::key), &cipher)?;
+                    step = relay.pinned(context.settings.rsa_key.as_deref(), &cipher)?;
                     continue;
                 }
                 Step::Done(ok_packet) => return Ok(ok_packet),
@@ -396,5 +389,63 @@ impl Exchange<'_> {
                 },
             }
         }
+    }
+}
+
+/// Which sides of a session speak the compressed protocol from the end of the login on. Each side agrees for itself.
+/// `None`: packets as they are.
+#[derive(Debug, Clone, Copy)]
+struct Framing {
+    client: Option<Agreed>,
+    server: Option<Agreed>,
+}
+
+impl Framing {
+    /// The compression that a client is offered. Where both sides are to use the same one, the
+    /// client is offered no more than the server offers.
+    fn offered(greeting: &Greeting, settings: &Settings) -> Capabilities {
+        let offered = settings.listen_compression.capabilities();
+        match settings.backend.compression.always() {
+            Some(_) => offered,
+            None => offered & greeting.capabilities,
+        }
+    }
+
+    fn agree(greeting: &Greeting, response: &ClientResponse, settings: &Settings) -> Result<Self, BadLevel> {
+        let knows_zstd = !greeting.version.is_mariadb;
+        let offered = Self::offered(greeting, settings);
+        let client = agreed_with_client(response.compression, offered, response.zstd_level, knows_zstd)?;
+        let wanted = match settings.backend.compression.always() {
+            Some(wanted) => wanted.capabilities(),
+            None => written_by(client),
+        };
+        // zstd needs its level in the response. Without room for it, the server would not find the
+        // level.
+        let wanted = if response.has_room_for_level() { wanted } else { wanted & Capabilities::COMPRESS };
+        let server = agreed_with_server(wanted, greeting.capabilities, response.server_zstd_level());
+        Ok(Framing { client, server })
+    }
+
+    /// From the end of the login on. Returns both sides, and the bytes of the client's packets that
+    /// were read early. Where the client speaks in frames, these bytes are part of a frame and stay
+    /// with its stream.
+    fn begin(self, client: Stream, server: Stream, read: Vec<u8>) -> (Stream, Stream, Vec<u8>) {
+        let (packets, frames) = if self.client.is_some() { (Vec::new(), read) } else { (read, Vec::new()) };
+        let client = client.compressed(Peer::Client, self.client, frames);
+        (client, server.compressed(Peer::Server, self.server, Vec::new()), packets)
+    }
+
+    /// The capabilities for the server: its side's compression in place of the client's.
+    fn for_server(self, capabilities: Capabilities) -> Capabilities {
+        capabilities.with(BOTH, false) | written_by(self.server)
+    }
+}
+
+/// The bit of what one side's frames are packed by.
+fn written_by(side: Option<Agreed>) -> Capabilities {
+    match side.map(|agreed| agreed.writes) {
+        Some(Packing::Zlib) => Capabilities::COMPRESS,
+        Some(Packing::Zstd { .. }) => Capabilities::ZSTD,
+        Some(Packing::Stored) | None => Capabilities::default(),
     }
 }

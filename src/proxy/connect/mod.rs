@@ -4,7 +4,6 @@
 pub mod backend;
 pub mod change_user;
 pub mod control;
-mod framing;
 pub mod login;
 mod packet_io;
 pub mod proxy_protocol;

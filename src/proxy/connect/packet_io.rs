@@ -32,7 +32,7 @@ pub(in crate::proxy) enum ReadError {
 /// The connection to one side of a login, packet by packet.
 pub(in crate::proxy) struct PacketStream {
     /// `None` while a TLS handshake has it; if that fails, nothing can be said any more.
-    stream: Option<Stream>,
+    pub(in crate::proxy) stream: Option<Stream>,
     /// The number of the next packet in either direction.
     packet_nr: u8,
     header: [u8; HEADER_BYTES],
@@ -116,18 +116,6 @@ impl PacketStream {
         };
         // Either way it is over.
         let _ = tokio::time::timeout(GOODBYE, goodbye).await;
-    }
-
-    pub(in crate::proxy) fn take_stream(&mut self) -> Option<Stream> {
-        self.stream.take()
-    }
-
-    pub(in crate::proxy) fn put_stream(&mut self, stream: Stream) {
-        self.stream = Some(stream);
-    }
-
-    pub(in crate::proxy) fn stream(&self) -> Option<&Stream> {
-        self.stream.as_ref()
     }
 
     /// The stream, and what was read from it that belongs to what follows the login.

@@ -116,11 +116,8 @@ fn malformed(reason: &dyn ToString) -> ProxyProtocolError {
 #[derive(Debug, PartialEq, Eq)]
 enum Belongs {
     NoHeader,
-    /// So many of the bytes ahead belong to the header; at least one. `is_all`: it ends with them.
-    Bytes {
-        bytes: usize,
-        is_all: bool,
-    },
+    // So many of the bytes ahead belong to the header; at least one. `is_all`: it ends with them.
+    Bytes { bytes: usize, is_all: bool },
 }
 
 /// The part of the bytes ahead that belongs to the header whose beginning was read.

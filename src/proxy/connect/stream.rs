@@ -54,30 +54,6 @@ pub enum Stream {
     Buffers(buffers::Wire),
 }
 
-/// A connection that a session's bytes are moved from and to. A side that counts frames learns here what
-/// the bytes do not show.
-pub trait Connection: AsyncRead + AsyncWrite + Unpin {
-    /// The bytes written from here on answer the client's next command.
-    fn begin_answer(&mut self) {}
-
-    /// The server has asked the client for a file, which comes next.
-    fn begin_file(&mut self) {}
-}
-
-impl Connection for Stream {
-    fn begin_answer(&mut self) {
-        if let Stream::Compressed(compressed) = self {
-            compressed.begin_answer();
-        }
-    }
-
-    fn begin_file(&mut self) {
-        if let Stream::Compressed(compressed) = self {
-            compressed.begin_file();
-        }
-    }
-}
-
 impl Socket {
     /// Sets TCP_NODELAY (without it a prepare waits 40 ms for the delayed ACK), keepalive and the
     /// user timeout.
@@ -137,6 +113,20 @@ impl Stream {
     pub(in crate::proxy) fn go_on_from(&mut self, packet_nr: u8) {
         if let Stream::Compressed(compressed) = self {
             compressed.go_on_from(packet_nr);
+        }
+    }
+
+    /// The bytes written from here on answer the client's next command.
+    pub(in crate::proxy) fn begin_answer(&mut self) {
+        if let Stream::Compressed(compressed) = self {
+            compressed.begin_answer();
+        }
+    }
+
+    /// The server has asked the client for a file, which comes next.
+    pub(in crate::proxy) fn begin_file(&mut self) {
+        if let Stream::Compressed(compressed) = self {
+            compressed.begin_file();
         }
     }
 

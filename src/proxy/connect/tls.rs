@@ -37,11 +37,11 @@ pub struct Tls {
 }
 
 /// TLS towards clients.
-#[derive(Clone)]
-pub enum ClientSide {
-    Disabled,
-    Preferred(TlsAcceptor),
-    Required(TlsAcceptor),
+#[derive(Clone, Default)]
+pub struct ClientSide {
+    /// `None`: it is not offered.
+    pub acceptor: Option<TlsAcceptor>,
+    pub is_required: bool,
 }
 
 /// TLS towards the server.
@@ -75,22 +75,9 @@ impl Tls {
 impl ClientSide {
     /// Reads the files, and makes the certificate in the state folder where none is named.
     pub fn new(settings: &ListenTls, state_path: &Path) -> Result<Self, TlsError> {
-        match settings.mode {
-            ListenTlsMode::Disabled => Ok(ClientSide::Disabled),
-            ListenTlsMode::Preferred => acceptor(settings, state_path).map(ClientSide::Preferred),
-            ListenTlsMode::Required => acceptor(settings, state_path).map(ClientSide::Required),
-        }
-    }
-
-    pub fn acceptor(&self) -> Option<&TlsAcceptor> {
-        match self {
-            ClientSide::Disabled => None,
-            ClientSide::Preferred(acceptor) | ClientSide::Required(acceptor) => Some(acceptor),
-        }
-    }
-
-    pub fn is_required(&self) -> bool {
-        matches!(self, ClientSide::Required(_))
+        let is_offered = settings.mode != ListenTlsMode::Disabled;
+        let acceptor = is_offered.then(|| acceptor(settings, state_path)).transpose()?;
+        Ok(ClientSide { acceptor, is_required: settings.mode == ListenTlsMode::Required })
     }
 }
 
@@ -120,8 +107,8 @@ fn acceptor(settings: &ListenTls, state_path: &Path) -> Result<TlsAcceptor, TlsE
         None => self_signed::ensure(state_path)
             .map(|path| TlsIdentity { cert: path.clone(), key: path })
             .map_err(|error| {
-                let (path, key) = (state_path.to_owned(), settings.door.identity_keys()[0]);
-                TlsError::SelfSigned { path, key, error }
+                let [_, key, ..] = settings.door.names();
+                TlsError::SelfSigned { path: state_path.to_owned(), key, error }
             })?,
     };
     acceptor_of(settings.door, &identity, settings.client_ca.as_deref())
@@ -132,16 +119,16 @@ fn acceptor_of(
     identity: &TlsIdentity,
     client_ca: Option<&Path>,
 ) -> Result<TlsAcceptor, TlsError> {
-    let keys = door.identity_keys();
-    let (chain, key) = (certificates(keys[0], &identity.cert)?, private_key(keys[1], &identity.key)?);
+    let [_, cert_key, key_key, ca_key] = door.names();
+    let (chain, key) = (certificates(cert_key, &identity.cert)?, private_key(key_key, &identity.key)?);
     let builder = ServerConfig::builder_with_provider(provider());
     let builder = builder.with_safe_default_protocol_versions().map_err(TlsError::Versions)?;
     let builder = match client_ca {
         None => builder.with_no_client_auth(),
-        Some(ca) => builder.with_client_cert_verifier(client_verifier(door.ca_key(), ca)?),
+        Some(ca) => builder.with_client_cert_verifier(client_verifier(ca_key, ca)?),
     };
     let config = builder.with_single_cert(chain, key);
-    let config = config.map_err(|error| TlsError::of_identity(keys, identity, error))?;
+    let config = config.map_err(|error| TlsError::of_identity([cert_key, key_key], identity, error))?;
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
@@ -201,8 +188,9 @@ pub fn faults_of_door(tls: &ListenTls) -> Vec<TlsError> {
     let mut found = Vec::new();
     if tls.mode != ListenTlsMode::Disabled {
         let (identity, ca) = (&tls.identity, tls.client_ca.as_deref());
+        let [.., ca_key] = tls.door.names();
         found.extend(identity.as_ref().and_then(|identity| acceptor_of(tls.door, identity, None).err()));
-        found.extend(ca.and_then(|ca| client_verifier(tls.door.ca_key(), ca).err()));
+        found.extend(ca.and_then(|ca| client_verifier(ca_key, ca).err()));
     }
     found.retain(TlsError::is_of_content);
     found
@@ -360,7 +348,7 @@ mod tests {
         };
         let (near, far) = UnixStream::pair().unwrap();
         let accepting = tokio::spawn(async move {
-            let mut stream = accept(server.acceptor().unwrap(), Socket::Unix(far)).await?;
+            let mut stream = accept(&server.acceptor.unwrap(), Socket::Unix(far)).await?;
             stream.write_all(b"hello").await?;
             stream.flush().await?;
             std::io::Result::Ok(stream)
@@ -416,7 +404,7 @@ mod tests {
     async fn the_certificate_of_a_first_start_serves_and_verifies() {
         let dir = tempfile::tempdir().unwrap();
         let server = ClientSide::new(&listen(None, None), dir.path()).unwrap();
-        assert!(server.is_required());
+        assert!(server.is_required);
         let made = dir.path().join("tls.pem");
         let client = server_side(&backend(BackendTlsMode::VerifyIdentity, Some(made), None)).unwrap();
         meet(client, server, "localhost").await.unwrap();

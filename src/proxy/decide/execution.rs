@@ -30,15 +30,6 @@ use crate::rewrite::{bulk, execution};
 use crate::table_name::TableName;
 use crate::tables::Tables;
 
-/// The ids that an execution takes, and those that it brings itself.
-struct Taking<'a> {
-    ids: u32,
-    /// Sets of parameters.
-    sets: u32,
-    explicit: &'a [i128],
-    last: LastId,
-}
-
 /// COM_STMT_EXECUTE or COM_STMT_BULK_EXECUTE of an INSERT that is kept.
 pub(crate) fn decide(known: &mut Known, by: Basis<'_>, payload: &[u8]) -> Result<Verdict, Unsent> {
     let passes = |note| Ok(Verdict::Pass { note, may_change_session: true });
@@ -223,12 +214,11 @@ fn fill(
     if let Some(why) = &known.supplied.without_ids {
         return Err(Unsent::WithoutIds(why.clone()));
     }
-    let mut take = |taking: Taking<'_>| take_for(known, by.tables, prepared, &taking);
     let (filled, note) = match params {
         Params::One(execute) => {
             let draft = execution::Draft::new(prepared, &execute, meaning)?;
             let (ids, last) = (draft.ids, draft.last);
-            let (range, note) = take(Taking { ids, sets: 1, explicit: &draft.explicit, last })?;
+            let (range, note) = take_for(known, by.tables, prepared, ids, &draft.explicit, last, 1)?;
             match range {
                 Some(range) => (draft.write(execute, &range), note),
                 None => (Some(execute.build()), note),
@@ -243,7 +233,7 @@ fn fill(
             let too_many = || Refusal::NoId("too many rows; send fewer at a time".into());
             let ids = draft.ids().ok_or_else(too_many)?;
             let (sets, last) = (draft.sets, draft.last);
-            let (range, note) = take(Taking { ids, sets, explicit: &draft.explicit, last })?;
+            let (range, note) = take_for(known, by.tables, prepared, ids, &draft.explicit, last, sets)?;
             (draft.write(&kinds, range.as_ref()), note)
         }
     };
@@ -251,12 +241,15 @@ fn fill(
     Ok(Verdict::SendExecution(payload, note))
 }
 
-/// The ids of an execution, and what its answer needs.
+/// The ids of an execution with so many sets of parameters, and what its answer needs. `explicit`: ids that it brings itself.
 fn take_for(
     known: &mut Known,
     tables: &Arc<Tables>,
     prepared: &PreparedInsert,
-    &Taking { ids, sets, explicit, last }: &Taking<'_>,
+    ids: u32,
+    explicit: &[i128],
+    last: LastId,
+    sets: u32,
 ) -> Result<(Option<IdBlock>, Note), Unsent> {
     let insert = &prepared.insert;
     if let Some(why) = insert.too_many_rows(insert.rows.saturating_mul(sets), ids) {

@@ -13,7 +13,6 @@ pub(super) mod params;
 pub(super) mod refusals;
 mod rehearsal;
 pub(super) mod set_id;
-mod spared;
 pub(super) mod staged;
 pub(super) mod text;
 pub(super) mod unconcerned;

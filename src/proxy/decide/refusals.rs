@@ -6,10 +6,7 @@ use crate::mysql::error::Refusal;
 use crate::proxy::known::Known;
 use crate::sessions::refused::RefusedStatement;
 use crate::sql::dialect::Dialect;
-use crate::sql::digest::digest;
-
-/// Shown of a statement whose text is not known any more.
-const UNKNOWN: &str = "unknown";
+use crate::sql::digest::{Digest, digest};
 
 /// The message of a log line. The statement and the reason are fields of the line.
 const REFUSED: &str =
@@ -21,27 +18,18 @@ const NO_ID: &str = concat!(
 const FORWARDED: &str =
     "a statement that cannot be rewritten went to the server as it came (rewrite.on_doubt = \"forward\")";
 
-/// A command that is refused: its text, or the statement that it executes.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Traced<'a> {
-    Text(&'a [u8]),
-    /// The statement, by the client's id.
-    Execution(Option<u32>),
-}
-
-/// The command is refused for what it says, or for want of an id.
-pub(crate) fn trace_refusal(known: &Known, of: Traced<'_>, refusal: &Refusal) {
+/// The command is refused for what it says, or for want of an id. `text`: `None`, for an execution. `statement`: what it
+/// executes, by the client's id.
+pub(crate) fn trace_refusal(known: &Known, text: Option<&[u8]>, statement: Option<u32>, refusal: &Refusal) {
     let (why, line) = match refusal {
         Refusal::Statement(why) | Refusal::NoRight(why) => (why, REFUSED),
         Refusal::NoId(why) => (why, NO_ID),
         _ => return,
     };
-    let (text, dialect) = match of {
-        Traced::Text(text) => (Some(text), dialect_now(known)),
-        Traced::Execution(id) => match id.and_then(|id| known.statements.get(id)) {
-            Some(statement) => (statement.kept.source.text.as_deref(), statement.kept.source.dialect),
-            None => (None, dialect_now(known)),
-        },
+    let statement = statement.and_then(|id| known.statements.get(id)).filter(|_| text.is_none());
+    let (text, dialect) = match statement.map(|statement| &statement.kept.source) {
+        Some(source) => (source.text.as_deref(), source.dialect),
+        None => (text, dialect_now(known)),
     };
     trace(known, text, &dialect, why, line);
 }
@@ -58,13 +46,8 @@ fn dialect_now(known: &Known) -> Dialect {
 }
 
 fn trace(known: &Known, text: Option<&[u8]>, dialect: &Dialect, why: &str, line: &str) {
-    let (digest, statement) = match text {
-        Some(text) => {
-            let digest = digest(text, dialect);
-            (digest.hash, digest.text)
-        }
-        None => (UNKNOWN.to_owned(), String::new()),
-    };
+    let seen = text.map_or_else(Digest::unknown, |text| digest(text, dialect));
+    let Digest { text: statement, hash: digest } = seen;
     let (who, client) = known.here.who();
     let seen = RefusedStatement {
         digest: digest.clone(),

@@ -10,7 +10,7 @@ use crate::proxy::decide::Basis;
 use crate::proxy::decide::natively::doubted;
 use crate::proxy::decide::rehearsal::{rehearse, rehearse_too_long};
 use crate::proxy::decide::set_id::{expect, needs_set_id, numbered_by_server, take_ids};
-use crate::proxy::decide::spared::{is_unconcerned, mentioned, spared};
+use crate::proxy::decide::unconcerned::{is_unconcerned, mentioned, spared};
 use crate::proxy::decide::verdict::{FilledPacket, Task, Verdict, state_unknown};
 use crate::proxy::known::Known;
 use crate::proxy::known::explicit::set_id::SetId;

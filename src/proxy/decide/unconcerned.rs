@@ -1,4 +1,4 @@
-//! Commands that no rule can concern, in a session that has not named anything ruled yet. They pass
+//! Commands that no rule can concern. In a session that has not named anything ruled yet they pass
 //! as they came, and the server is asked nothing. The words of the text decide (`rules/mentions`), and the first of them
 //! (`sql/look`). Both are the same under every sql_mode and character set.
 
@@ -11,8 +11,8 @@ use crate::proxy::known::moves::Move;
 use crate::proxy::known::note::Note;
 use crate::proxy::known::session_state::{Mentioned, SessionState};
 use crate::proxy::known::statements::{Kept, Source};
-use crate::rewrite::plan::Lookup;
 use crate::rewrite::plan::effects::Effects;
+use crate::rewrite::plan::{Lookup, Planned};
 use crate::rewrite::planner::{self, Inserts};
 use crate::rules::mentions::{DefaultSchema, Mention};
 use crate::sql::dialect::{ClientCharset, Dialect, SqlMode};
@@ -180,7 +180,7 @@ fn is_one_statement(session: &SessionState, is_first: bool, text: &[u8]) -> bool
 }
 
 /// True if backslashes are escapes to the server, as far as its last answer tells. `None`: it has not answered all yet.
-pub(crate) fn escapes(session: &SessionState, is_first: bool) -> Option<bool> {
+fn escapes(session: &SessionState, is_first: bool) -> Option<bool> {
     let dialect = is_first.then(|| session.presumed_dialect());
     dialect.map(|dialect| !dialect.sql_mode.contains(SqlMode::NO_BACKSLASH_ESCAPES))
 }
@@ -214,11 +214,75 @@ fn keeping(known: &Known, text: &[u8]) -> Keeping {
 /// True if a text is a compound statement or makes a routine, the default schema has no rules, and the words of the
 /// text and of the session so far are not those of a ruled table and its schema. A statement that it prepares within
 /// is not shown, as in a routine: it would have to make the name from pieces.
-pub(crate) fn is_unnamed_compound(tables: &Tables, text: &[u8], session: &SessionState) -> bool {
+fn is_unnamed_compound(tables: &Tables, text: &[u8], session: &SessionState) -> bool {
     const COMPOUND: &[&str] =
         &["BEGIN", "IF", "CASE", "LOOP", "REPEAT", "WHILE", "FOR", "DECLARE", "CREATE", "ALTER"];
     let default = session.default_schema();
     begins_with(text, session.dialect(), COMPOUND)
         && !tables.has_rules_in(default)
         && !session.mentioned.and(Mentioned::new(tables.mention(text, default), false)).is_ruled()
+}
+
+/// A plan that refuses what no rule can concern lets it pass instead. DDL that names nothing
+/// ruled makes nobody read columns or views again.
+pub(crate) fn spared(known: &Known, by: Basis<'_>, text: &[u8], planned: Planned) -> Planned {
+    match planned {
+        Planned::Refused(_)
+        | Planned::Unreadable(_)
+        | Planned::Stale { .. }
+        | Planned::Away(_)
+        | Planned::Cut(_)
+            if is_unconcerned(known, by, text) =>
+        {
+            Planned::Untouched(Effects::unseen())
+        }
+        Planned::Untouched(effects) if effects.ddl || effects.moves_ids => {
+            let (tables, dialect) = (by.tables, known.session.dialect());
+            let default = known.session.default_schema();
+            let mention = tables.mention(text, default);
+            let moves_ids =
+                effects.moves_ids && (mention.table || mention.schema || tables.has_rules_in(default));
+            // The statements that a routine prepares are not run when it is made.
+            let hides = mention.dynamic && !begins_with(text, dialect, &["CREATE"]);
+            let names_nothing =
+                !(mention.table || mention.schema || hides || may_change_calls(mention, text));
+            let ddl = effects.ddl && (!names_nothing || has_word(text, b"execute"));
+            Planned::Untouched(Effects { ddl, moves_ids, ..effects })
+        }
+        planned => planned,
+    }
+}
+
+/// Which parts of ruled names a text mentions, or the server's answers about its variables.
+pub(crate) fn mentioned(known: &Known, tables: &Tables, text: &[u8]) -> Mentioned {
+    let session = &known.session;
+    let default = session.default_schema();
+    let mentioned = |text: &[u8]| Mentioned::new(tables.mention(text, default), tables.has_rules_in(default));
+    session
+        .sql_prepared
+        .answered_texts()
+        .map(|text| mentioned(text.as_bytes()))
+        .fold(mentioned(text), Mentioned::and)
+}
+
+/// True if no rule can concern a text, nor the server's answers about the variables that it runs.
+pub(crate) fn is_unconcerned(known: &Known, by: Basis<'_>, text: &[u8]) -> bool {
+    let (tables, session) = (&**by.tables, &known.session);
+    let default = session.default_schema();
+    let concerns = |text: &[u8]| tables.concerns(text, default, escapes(session, by.is_first));
+    if is_unnamed_compound(tables, text, session) {
+        return true;
+    }
+    if may_execute_name(text) && session.sql_prepared.may_run(concerns) {
+        return false;
+    }
+    let mut answered = session.sql_prepared.answered_texts().peekable();
+    let is_seen = if answered.peek().is_some() {
+        // The one text of the only statement.
+        memchr::memchr(b';', text.trim_ascii_end().strip_suffix(b";").unwrap_or(text)).is_none()
+            && !tables.mention(text, default).table
+    } else {
+        !concerns(text)
+    };
+    is_seen && answered.all(|text| !concerns(text.as_bytes()))
 }

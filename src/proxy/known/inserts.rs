@@ -25,7 +25,7 @@ pub(crate) struct InsertReply {
     /// `None`: it takes none, but its OK packet still shows an id that stands in its text.
     ids: Option<Ids>,
     last: LastRow,
-    rows: u32,
+    pub(crate) rows: u32,
     new_rows: NewRows,
     /// CLIENT_FOUND_ROWS: an old row that stays as it is counts as an affected one.
     found_rows: bool,
@@ -36,13 +36,13 @@ pub(crate) struct InsertReply {
     /// `id=LAST_INSERT_ID(id)` is ours: where no row is new the server reports an updated one, and a native table 0.
     bulk: Option<bool>,
     pub(crate) target: Arc<Target>,
-    smallest: Smallest,
+    pub(crate) smallest: Smallest,
     /// True once the proxy has found out if its error 1062 is about an id of its own.
     pub(crate) was_looked_at: bool,
     /// Warnings of the statement that filled the stage, less those that storing the rows gives again.
-    more_warnings: i32,
+    pub(crate) more_warnings: i32,
     /// The statement that filled the stage, as its OK packet told of it.
-    filled: Option<Filled>,
+    pub(crate) filled: Option<Filled>,
     /// The version of the rules that it was planned under: the table stays locked while it is under
     /// way.
     tables: Arc<Tables>,
@@ -107,11 +107,9 @@ pub(crate) struct SmallestId {
 #[derive(Debug, Clone)]
 pub(crate) enum Settled {
     Leave,
-    Patch {
-        insert_id: u64,
-    },
+    Patch { insert_id: u64 },
     Ask(SmallestId),
-    /// The session's `LAST_INSERT_ID()` is it.
+    // The session's `LAST_INSERT_ID()` is it.
     AskSession,
 }
 
@@ -151,10 +149,6 @@ impl InsertReply {
             && self.ids.is_some()
             && !self.is_said()
             && self.target.rule.collide == Collide::Raise
-    }
-
-    pub(crate) fn rows(&self) -> u32 {
-        self.rows
     }
 
     /// `last`: of the last row, as the statement is run. `found_rows`: CLIENT_FOUND_ROWS was
@@ -214,20 +208,6 @@ impl InsertReply {
     ) -> Self {
         let rows = u32::try_from(rows).unwrap_or(u32::MAX);
         InsertReply { target, rows, more_warnings, filled: Some(filled), ..self }
-    }
-
-    /// The statement that filled the stage.
-    pub(crate) fn filled(&self) -> Option<Filled> {
-        self.filled
-    }
-
-    /// Warnings that its own answer does not count, less those that it counts again.
-    pub(crate) fn more_warnings(&self) -> i32 {
-        self.more_warnings
-    }
-
-    pub(crate) fn answered(&mut self, smallest: Smallest) {
-        self.smallest = smallest;
     }
 
     /// True if the statement itself sets what `LAST_INSERT_ID()` shows.

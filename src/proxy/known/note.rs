@@ -7,6 +7,7 @@ use crate::proxy::known::inserts::InsertReply;
 use crate::proxy::known::statements::Kept;
 use crate::rewrite::plan::effects::Effects;
 use crate::rewrite::plan::target::Target;
+use crate::rewrite::prepare::PreparedInsert;
 
 /// The meaning of the response to a client's command, for the session.
 #[derive(Debug)]
@@ -43,13 +44,15 @@ impl Note {
         if let Note::Statements { inserts, .. } = self { inserts } else { &[] }
     }
 
-    /// The ruled table that the command is for, or the first of several.
-    pub(crate) fn first_target(&self) -> Option<&Target> {
-        match self {
-            Note::Statements { inserts, .. } => inserts.first().map(|insert| &*insert.target),
-            Note::Prepare(kept) => kept.prepared.as_ref().map(|prepared| &*prepared.insert.target),
-            _ => None,
-        }
+    /// The INSERT that is being prepared with parameters of ours.
+    pub(crate) fn prepared(&self) -> Option<&PreparedInsert> {
+        if let Note::Prepare(kept) = self { kept.prepared.as_deref() } else { None }
+    }
+
+    /// The ruled tables that the command is for.
+    pub(crate) fn targets(&self) -> impl Iterator<Item = &Arc<Target>> {
+        let inserts = self.inserts().iter().map(|insert| &insert.target);
+        inserts.chain(self.prepared().map(|prepared| &prepared.insert.target))
     }
 
     /// The note of a packet without ruled INSERTs.

@@ -201,19 +201,17 @@ enum Last {
 impl Statements {
     pub(crate) fn get(&self, id: u32) -> Option<&Statement> {
         match &self.last {
-            _ if id != LAST_PREPARED => self.by_id.get(&id),
-            Last::Other | Last::Refused | Last::Acting(_) => None,
-            Last::Pending(statement) => Some(statement),
-            Last::Known(id) => self.by_id.get(id),
+            Last::Pending(statement) if id == LAST_PREPARED => Some(statement),
+            Last::Known(last) if id == LAST_PREPARED => self.by_id.get(last),
+            _ => self.by_id.get(&id),
         }
     }
 
     pub(crate) fn get_mut(&mut self, id: u32) -> Option<&mut Statement> {
         match &mut self.last {
-            _ if id != LAST_PREPARED => self.by_id.get_mut(&id),
-            Last::Other | Last::Refused | Last::Acting(_) => None,
-            Last::Pending(statement) => Some(statement),
-            Last::Known(id) => self.by_id.get_mut(id),
+            Last::Pending(statement) if id == LAST_PREPARED => Some(statement),
+            Last::Known(last) if id == LAST_PREPARED => self.by_id.get_mut(last),
+            _ => self.by_id.get_mut(&id),
         }
     }
 
@@ -225,18 +223,16 @@ impl Statements {
     /// A prepared statement with calls.
     pub(crate) fn drawing(&mut self, id: u32) -> Option<&mut DrawingStatement> {
         match &mut self.last_drawing {
-            _ if id != LAST_PREPARED => self.drawing.get_mut(&id),
-            LastDrawing::None => None,
-            LastDrawing::Pending(statement) => Some(statement),
-            LastDrawing::Known(id) => self.drawing.get_mut(id),
+            LastDrawing::Pending(statement) if id == LAST_PREPARED => Some(statement),
+            LastDrawing::Known(last) if id == LAST_PREPARED => self.drawing.get_mut(last),
+            _ => self.drawing.get_mut(&id),
         }
     }
 
     pub(crate) fn draws(&self, id: u32) -> bool {
         match &self.last_drawing {
-            _ if id != LAST_PREPARED => self.drawing.contains_key(&id),
-            LastDrawing::None => false,
-            LastDrawing::Pending(_) | LastDrawing::Known(_) => true,
+            LastDrawing::Pending(_) | LastDrawing::Known(_) if id == LAST_PREPARED => true,
+            _ => self.drawing.contains_key(&id),
         }
     }
 
@@ -250,11 +246,8 @@ impl Statements {
 
     /// The server has answered with its id.
     pub(crate) fn prepared_drawing(&mut self, id: u32, draws: &Arc<PreparedDraws>) {
-        let statement = match std::mem::take(&mut self.last_drawing) {
-            LastDrawing::Pending(statement) if Arc::ptr_eq(&statement.draws, draws) => {
-                self.last_drawing = LastDrawing::Known(id);
-                *statement
-            }
+        let statement = match std::mem::replace(&mut self.last_drawing, LastDrawing::Known(id)) {
+            LastDrawing::Pending(statement) if Arc::ptr_eq(&statement.draws, draws) => *statement,
             last => {
                 self.last_drawing = last;
                 DrawingStatement::new(draws.clone())
@@ -329,12 +322,8 @@ impl Statements {
 
     /// The server has answered with the id. `params`: those that it counts.
     pub(crate) fn prepared(&mut self, id: u32, kept: &Arc<Kept>, params: u16) {
-        let is_last = matches!(&self.last, Last::Pending(s) if Arc::ptr_eq(&s.kept, kept));
-        let mut statement = match std::mem::take(&mut self.last) {
-            Last::Pending(statement) if is_last => {
-                self.last = Last::Known(id);
-                *statement
-            }
+        let mut statement = match std::mem::replace(&mut self.last, Last::Known(id)) {
+            Last::Pending(statement) if Arc::ptr_eq(&statement.kept, kept) => *statement,
             last => {
                 self.last = last;
                 Statement::new(kept.clone())

@@ -197,11 +197,7 @@ impl Relay {
                     entry.results += 1;
                 }
             }
-            Progress::ClientSendsFile => {
-                if let Err(violation) = self.expect_file(header.packet_nr) {
-                    return Step::Event(Event::Violation(violation));
-                }
-            }
+            Progress::ClientSendsFile => return self.expect_file(header.packet_nr),
             Progress::Done => self.complete(first != Some(ERR)),
         }
         Step::Moved
@@ -229,7 +225,7 @@ impl Relay {
                 return Err(Event::Collided);
             }
             self.learn_from_error(payload);
-            let target = self.outstanding.forward().and_then(|entry| entry.note.first_target());
+            let target = self.outstanding.forward().and_then(|entry| entry.note.targets().next());
             let told = target.and_then(|target| with_remedy(payload, target));
             return Ok(told.map_or(Fate::Pass, Fate::Replace));
         }
@@ -260,8 +256,8 @@ impl Relay {
         let explained = self.outstanding.forward().is_some_and(|entry| entry.explains_report());
         self.known.session.take_changes(&ok, explained, self.outstanding.is_at_last());
         let reply = self.outstanding.insert_reply().filter(|_| control == Control::Ok);
-        let more_warnings = reply.as_ref().map_or(0, |reply| reply.more_warnings());
-        let filled = reply.and_then(|reply| reply.filled());
+        let more_warnings = reply.as_ref().map_or(0, |reply| reply.more_warnings);
+        let filled = reply.and_then(|reply| reply.filled);
         let is_load = matches!(filled, Some(Filled { form: Form::Load(_), .. }));
         // LOAD tells of no id.
         let told_id = if is_load { Some(0) } else { insert_id };
@@ -331,19 +327,7 @@ impl Relay {
         if !OF_COLUMNS.contains(&code) {
             return;
         }
-        match &entry.note {
-            Note::Statements { inserts, .. } => {
-                for insert in inserts {
-                    self.tables.suspect(&insert.target);
-                }
-            }
-            Note::Prepare(kept) => {
-                if let Some(prepared) = &kept.prepared {
-                    self.tables.suspect(&prepared.insert.target);
-                }
-            }
-            _ => {}
-        }
+        entry.note.targets().for_each(|target| self.tables.suspect(target));
     }
 
     fn prepare_ok(&mut self, payload: &[u8]) -> Result<Fate, Event> {

@@ -238,23 +238,18 @@ impl Lane {
             self.unflushed = false;
             return Poll::Ready(Ok(()));
         }
-        while let Some(waiting) = self.bytes.get(self.start..self.ready).filter(|w| !w.is_empty()) {
-            let n = ready!(Pin::new(&mut *to).poll_write(cx, waiting))?;
-            if n == 0 {
-                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+        let accepted = (&self.bytes, &mut self.start, self.ready);
+        let ours = (&self.out, &mut self.out_sent, self.out.len());
+        for (bytes, start, end) in [accepted, ours] {
+            while let Some(waiting) = bytes.get(*start..end).filter(|waiting| !waiting.is_empty()) {
+                let n = ready!(Pin::new(&mut *to).poll_write(cx, waiting))?;
+                if n == 0 {
+                    return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+                }
+                *start += n;
+                self.unflushed = true;
+                *sent += n;
             }
-            self.start += n;
-            self.unflushed = true;
-            *sent += n;
-        }
-        while let Some(waiting) = self.out.get(self.out_sent..).filter(|w| !w.is_empty()) {
-            let n = ready!(Pin::new(&mut *to).poll_write(cx, waiting))?;
-            if n == 0 {
-                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
-            }
-            self.out_sent += n;
-            self.unflushed = true;
-            *sent += n;
         }
         if self.out_sent > 0 {
             // Bulk inserts come in rows: its room stays while statements are big.

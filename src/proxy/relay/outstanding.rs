@@ -109,12 +109,8 @@ impl Numbers {
 impl Forward {
     /// True if the next definition of a parameter is of one that the client did not write.
     pub(crate) fn next_param_is_ours(&self) -> bool {
-        let prepared = match &self.note {
-            Note::Prepare(kept) => kept.prepared.as_ref(),
-            _ => None,
-        };
-        let param =
-            prepared.map_or(Some(self.params_seen), |prepared| prepared.client_param(self.params_seen));
+        let seen = self.params_seen;
+        let param = self.note.prepared().map_or(Some(seen), |prepared| prepared.client_param(seen));
         param.is_none_or(|param| self.draws.as_ref().is_some_and(|draws| draws.is_ours(param)))
     }
 
@@ -123,8 +119,7 @@ impl Forward {
         if let Some(draws) = &self.draws {
             return Some(draws.client_params);
         }
-        let Note::Prepare(kept) = &self.note else { return None };
-        let prepared = kept.prepared.as_ref().filter(|prepared| !prepared.text.ours.is_empty());
+        let prepared = self.note.prepared().filter(|prepared| !prepared.text.ours.is_empty());
         prepared.map(|prepared| prepared.text.client_params)
     }
 

@@ -100,10 +100,7 @@ impl Relay {
         let Some(packet_nr) = numbers.take(header.packet_nr) else { return self.begin_answer() };
         self.down.renumber(packet_nr);
         self.down.accept(whole);
-        match self.expect_file(header.packet_nr) {
-            Ok(()) => Step::Moved,
-            Err(violation) => Step::Event(Event::Violation(violation)),
-        }
+        self.expect_file(header.packet_nr)
     }
 
     fn own_complete(&mut self, own: Own) {

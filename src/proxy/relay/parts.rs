@@ -5,7 +5,7 @@
 
 use crate::mysql::ok::OkPacket;
 use crate::mysql::ok::status::MORE_RESULTS;
-use crate::mysql::packet::{HEADER_BYTES, PAYLOAD_BYTES_MAX, put_packets};
+use crate::mysql::packet::{HEADER_BYTES, PAYLOAD_BYTES_MAX, as_packets};
 use crate::mysql::response::Control;
 use crate::proxy::relay::{Arrived, DownState, Fate, Relay, Step, nr_shift, number_after};
 
@@ -43,11 +43,7 @@ impl Relay {
         let payload = self.payload(arrived);
         let (before, text) = arrived.split(&payload);
         let (first, rest) = text.split_at_checked(at).unwrap_or_default();
-        let packets = |text: &[u8]| {
-            let mut out = Vec::with_capacity(HEADER_BYTES + before.len() + text.len());
-            put_packets(&mut out, 0, &[before, text].concat());
-            out
-        };
+        let packets = |text: &[u8]| as_packets(0, &[before, text].concat());
         let (first, rest) = (packets(first), packets(rest));
         drop(payload);
         self.up.put_back(arrived.window_bytes, first);

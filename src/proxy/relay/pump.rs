@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep};
 
-use crate::proxy::connect::stream::Connection;
+use crate::proxy::connect::stream::Stream;
 use crate::proxy::relay::{Event, Relay, Side, Step, UpState};
 use crate::sessions::Count;
 
@@ -132,18 +132,13 @@ enum Turn {
     Out(Pumped),
 }
 
-/// Moves bytes until something needs the session. `C` is the client, `S` the backend.
-pub(crate) fn poll_pump<C, S>(
+/// Moves bytes until something needs the session.
+pub(crate) fn poll_pump(
     cx: &mut Context<'_>,
     relay: &mut Relay,
-    client: &mut C,
-    server: &mut S,
+    (client, server): (&mut Stream, &mut Stream),
     watchdog: &mut Watchdog,
-) -> Poll<Pumped>
-where
-    C: Connection,
-    S: Connection,
-{
+) -> Poll<Pumped> {
     let mut moved = Moved::default();
     let turned = turn(cx, relay, (client, server), &mut moved);
     relay.known.here.count(Count::BytesFromClient, moved.from_client as u64);
@@ -156,16 +151,12 @@ where
 }
 
 /// Both lanes as far as they go. `None`: they wait for their sockets.
-fn turn<C, S>(
+fn turn(
     cx: &mut Context<'_>,
     relay: &mut Relay,
-    (client, server): (&mut C, &mut S),
+    (client, server): (&mut Stream, &mut Stream),
     moved: &mut Moved,
-) -> Option<Pumped>
-where
-    C: Connection,
-    S: Connection,
-{
+) -> Option<Pumped> {
     loop {
         let up = match poll_lane(cx, relay, Side::Client, (client, server), moved) {
             Turn::Out(outcome) => return Some(outcome),
@@ -186,17 +177,13 @@ where
 }
 
 /// Moves the lane of `side`: its bytes are read `from` it, and sent `to` the other.
-fn poll_lane<R, W>(
+fn poll_lane(
     cx: &mut Context<'_>,
     relay: &mut Relay,
     side: Side,
-    (from, to): (&mut R, &mut W),
+    (from, to): (&mut Stream, &mut Stream),
     moved: &mut Moved,
-) -> Turn
-where
-    R: Connection,
-    W: Connection,
-{
+) -> Turn {
     loop {
         let (step, lane, read, sent) = match side {
             Side::Client => (relay.up_step(), &mut relay.up, &mut moved.from_client, &mut moved.to_server),

@@ -18,13 +18,17 @@ use crate::proxy::relay::outstanding::{Numbers, Outstanding, Purpose};
 use crate::proxy::relay::{Arrived, DownState, Event, Relay, Step, UpState, Violation, number_after};
 use crate::rewrite::plan::effects::Effects;
 use crate::rewrite::planner;
-use crate::sql::look::{LOOK_BYTES_MAX, ends_transaction, shows_warnings};
+use crate::sql::look::{
+    LOOK_BYTES_MAX, begins_with_row_change, ends_transaction, may_see_tracking, shows_warnings,
+};
 
 /// In which a statement that is too long to be read must name its table.
 const BEGINNING_BYTES: usize = 4 * 1024;
 /// An execution of an INSERT without a rule is read up to here, for the types of its parameters: a
 /// later one may leave them out, and a rule may have come by then.
 const TYPES_BYTES_MAX: usize = 64 * 1024;
+/// The place of the number of a parameter that is sent ahead, in the window; its value follows.
+const PARAM: std::ops::Range<usize> = HEADER_BYTES + 5..HEADER_BYTES + 7;
 
 impl Relay {
     /// Understands the next piece of the client's window.
@@ -521,6 +525,129 @@ impl Relay {
         self.up.skip(whole);
         self.answer(refusal, 1);
         Step::Moved
+    }
+
+    /// A parameter sent ahead keeps its number among the client's; among the server's it may be
+    /// another.
+    fn long_data(&mut self, header: Header) -> Step {
+        self.owes_last = false;
+        if header.payload_bytes >= 7 {
+            let Some(number) = self.up.window().get(PARAM) else { return Step::More(PARAM.end) };
+            let number = <[u8; 2]>::try_from(number).map_or(0, u16::from_le_bytes);
+            let drawing = self.named_statement().and_then(|id| self.known.statements.drawing(id));
+            let param = drawing.map_or(number, |statement| statement.draws.moved(number));
+            self.note_long_data(number);
+            if let Some(step) = self.keep_long_data(header, param) {
+                return step;
+            }
+            let mut server_param = param;
+            if let Some(statement) = self.named_statement().and_then(|id| self.known.statements.get_mut(id)) {
+                statement.long_data.insert(param);
+                let prepared = statement.kept.prepared.as_ref();
+                server_param = prepared.map_or(param, |prepared| prepared.server_param(param));
+            }
+            if let Some(place) = self.up.window_mut().get_mut(PARAM) {
+                place.copy_from_slice(&server_param.to_le_bytes());
+            }
+            self.translate_id();
+        }
+        self.pass_packet(header)
+    }
+
+    /// Notes which of the client's parameters was sent ahead, for a statement with calls.
+    fn note_long_data(&mut self, number: u16) {
+        if let Some(statement) = self.named_statement().and_then(|id| self.known.statements.drawing(id)) {
+            statement.long_data.insert(number);
+        }
+    }
+
+    /// Keeps what is sent ahead for a statement that goes by way of a stage. `None`: it goes to the
+    /// server.
+    fn keep_long_data(&mut self, header: Header, param: u16) -> Option<Step> {
+        let id = self.named_statement()?;
+        let is_whole = !header.continues() && header.payload_bytes <= self.statement_bytes_max;
+        let statement = self.known.statements.get_mut(id).filter(|statement| statement.kept.is_staged())?;
+        let whole = header.packet_bytes();
+        let window = self.up.window();
+        if !is_whole {
+            statement.keep(param, None, 0);
+            return None;
+        }
+        if window.len() < whole {
+            return Some(Step::More(whole));
+        }
+        statement.keep(param, window.get(PARAM.end..whole), self.statement_bytes_max);
+        statement.long_data.insert(param);
+        self.up.skip(whole);
+        Some(Step::Moved)
+    }
+
+    /// Restores the client's own session tracking before a command that may look at it, or set it. `None`: nothing
+    /// is sent before the command.
+    fn give_back_tracking(&mut self, command: Command, header: Header) -> Option<Step> {
+        let is_tracked = self.known.session.is_tracked() && !self.known.session.is_tracked_anyway()
+            || self.known.session.awaits_state();
+        let may_see = match command {
+            // Its executions may come when the server tracks.
+            Command::StmtPrepare => match self.sees_tracking(command, header) {
+                Ok(sees) => {
+                    self.prepares_what_sees_tracking = sees;
+                    sees
+                }
+                Err(step) => return Some(step),
+            },
+            Command::Query if is_tracked => match self.sees_tracking(command, header) {
+                Ok(sees) => sees,
+                Err(step) => return Some(step),
+            },
+            Command::StmtExecute if is_tracked => {
+                let start = self.up.window().get(HEADER_BYTES..HEADER_BYTES + 5);
+                match start {
+                    None if header.payload_bytes >= 5 => return Some(Step::More(HEADER_BYTES + 5)),
+                    start => {
+                        let id = start.and_then(|start| statement_id(start).ok());
+                        id.is_some_and(|id| self.known.statements.sees_tracking(id))
+                    }
+                }
+            }
+            _ => false,
+        };
+        if !(may_see && is_tracked) {
+            return None;
+        }
+        if self.known.session.awaits_state() {
+            return Some(Step::Hold);
+        }
+        // After it the state would be asked for, and tracked, at once.
+        if command != Command::StmtExecute && self.may_concern(command, header) {
+            return None;
+        }
+        if !self.up.is_clear() {
+            return Some(Step::SendFirst);
+        }
+        let statement = self.known.session.give_back_tracking()?;
+        self.query_own(Purpose::Untrack, statement);
+        Some(Step::SendFirst)
+    }
+
+    /// True if a command that no rule can concern may pass before the session's state is known.
+    pub(crate) fn passes_unread(&self, command: Command, header: Header) -> bool {
+        let is_text = matches!(command, Command::Query | Command::StmtPrepare);
+        self.known.session.is_untouched()
+            || is_text
+                && self.known.session.shows_own_tracking()
+                && self.sees_tracking(command, header).unwrap_or(false)
+    }
+
+    fn may_concern(&self, command: Command, header: Header) -> bool {
+        let Ok(text) = self.beginning(command, header) else { return true };
+        header.packet_bytes() > LOOK_BYTES_MAX
+            || self.tables.now().concerns(text, self.known.session.default_schema(), None)
+    }
+
+    fn sees_tracking(&self, command: Command, header: Header) -> Result<bool, Step> {
+        let text = self.beginning(command, header)?;
+        Ok(!begins_with_row_change(text, self.known.session.dialect()) && may_see_tracking(text))
     }
 }
 

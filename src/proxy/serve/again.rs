@@ -35,7 +35,7 @@ impl Session {
         let Some(reply) = self.relay.outstanding.insert_reply() else { return };
         reply.was_looked_at = true;
         let Some(id) = error.and_then(|(_, text)| reply.collided(&text)) else { return };
-        let (target, rows, may_be) = (reply.target.clone(), reply.rows(), reply.may_be_sent_again());
+        let (target, rows, may_be) = (reply.target.clone(), reply.rows, reply.may_be_sent_again());
         let tables = self.shared.tables.clone();
         let schema = tables.schema();
         let is_there = match schema {

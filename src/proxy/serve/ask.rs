@@ -40,7 +40,7 @@ impl Session {
 
     fn poll_pump(&mut self, cx: &mut Context<'_>) -> Poll<Going<Event>> {
         let Session { relay, client, server, watchdog, drain, .. } = self;
-        match poll_pump(cx, relay, client, server, watchdog) {
+        match poll_pump(cx, relay, (client, server), watchdog) {
             Poll::Pending if drain.has_begun(cx) && relay.is_idle() => {
                 Poll::Ready(Err(Ok(End::Drained).into()))
             }
@@ -156,7 +156,7 @@ impl Session {
             Event::SmallestId(question) => {
                 let smallest = self.smallest_id(&question).await?;
                 if let Some(reply) = self.relay.outstanding.insert_reply() {
-                    reply.answered(smallest);
+                    reply.smallest = smallest;
                 }
             }
             Event::UpdatedId => self.updated_id().await?,
@@ -226,7 +226,7 @@ impl Session {
         let told = self.ask_before_answer(None, b"SELECT HEX(LAST_INSERT_ID()) LIMIT 1").await?;
         if let Some(reply) = self.relay.outstanding.insert_reply() {
             let id = told.and_then(|row| number_of(&row));
-            reply.answered(id.map_or(Smallest::Unknown, Smallest::Id));
+            reply.smallest = id.map_or(Smallest::Unknown, Smallest::Id);
         }
         Ok(())
     }

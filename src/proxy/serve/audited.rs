@@ -11,9 +11,6 @@ use crate::rewrite::plan::target::Target;
 use crate::sql::dialect::Dialect;
 use crate::sql::digest::{Digest, digest};
 
-/// The hash in the line of a text that is not known any more.
-const UNKNOWN: &str = "unknown";
-
 impl Session {
     /// [`Session::audit`] of what was prepared, read as it was then: in today's sql_mode a string
     /// of it may be a name.
@@ -37,8 +34,7 @@ impl Session {
         }
         // With calls in it the text in the lane is not the client's.
         let drawn = self.relay.drawn.as_ref().and_then(|drawn| drawn.digest.clone());
-        let unknown = || Digest { text: String::new(), hash: UNKNOWN.to_owned() };
-        let written = || text.map_or_else(unknown, |(text, dialect)| digest(text, &dialect));
+        let written = || text.map_or_else(Digest::unknown, |(text, dialect)| digest(text, &dialect));
         let digest = drawn.unwrap_or_else(written);
         for (target, ids) in inserts.iter().filter_map(InsertReply::taken) {
             let table = format!("{}.{}", target.rule.schema, target.table);

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::mysql::error::Refusal;
-use crate::mysql::packet::put_packets;
+use crate::mysql::packet::as_packets;
 use crate::proxy::decide::drawn_execution;
 use crate::proxy::decide::draws::{self, Drawing};
 use crate::proxy::decide::verdict::refused;
@@ -86,8 +86,7 @@ impl Session {
         (digest, prepares): (Option<Digest>, Option<PreparedDraws>),
     ) {
         let came = self.relay.up.window().get(..arrived.window_bytes).unwrap_or_default().to_vec();
-        let mut packets = Vec::with_capacity(payload.len() + 8);
-        put_packets(&mut packets, 0, payload);
+        let packets = as_packets(0, payload);
         let bytes = packets.len();
         self.relay.up.put_back(arrived.window_bytes, packets);
         arrived.window_bytes = bytes;

@@ -33,12 +33,6 @@ impl Session {
         self.read_if_locked(command, tables, name, None).await
     }
 
-    /// Looks at the table's highest id before its next id is taken.
-    pub(super) async fn look_at_ids(&mut self, command: Command, target: &Arc<Target>) -> Result<(), Stop> {
-        // Whatever was seen: the server tells of a collision.
-        self.look(command, target, false).await.map(drop)
-    }
-
     /// Looks at the table's highest id before a statement that hides collisions. The statement does not continue with
     /// ids that may be in the table.
     pub(super) async fn must_see_ids(&mut self, command: Command, target: &Arc<Target>) -> Result<(), Stop> {
@@ -82,7 +76,8 @@ impl Session {
         Err(Refusal::NoId(why).into())
     }
 
-    async fn look(
+    /// Looks at the table's highest id before its next id is taken. `hides`: for a statement that hides collisions.
+    pub(super) async fn look(
         &mut self,
         command: Command,
         target: &Arc<Target>,

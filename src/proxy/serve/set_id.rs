@@ -24,7 +24,7 @@ impl Session {
     /// The server has it again, for no statement has used it.
     pub(super) fn give_set_id_back(&mut self) {
         if let SetId::Taken(next) = self.relay.known.session.set_id {
-            self.relay.query_own(Purpose::SetId, format!("SET insert_id={}", next.first()));
+            self.relay.query_own(Purpose::SetId, format!("SET insert_id={}", next.first));
             self.relay.known.session.set_id = SetId::MayBeSet;
         }
     }

@@ -1,42 +1,43 @@
 //! An INSERT ... SELECT or a LOAD, by way of a stage (`rewrite/plan/stage`): made, filled by the
 //! client's query or file, and stored with ids. The client's commands after it wait until it is
-//! sent. `prepared` has what the client has prepared, `made` makes the stage, `told` has the server's words
-//! and ours.
+//! sent. `made` makes the stage; `around` asks as the session was when the client prepared.
 
 mod around;
 mod made;
-mod named;
-mod prepared;
-mod told;
-mod warnings;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::ids::range::block::IdBlock;
-use crate::mysql::command::Command;
+use crate::mysql::attributes;
+use crate::mysql::bulk::Bulk;
+use crate::mysql::command::{Command, command_payload};
 use crate::mysql::error::Refusal;
 use crate::mysql::ok::{self, Form, Loaded, OkPacket, status};
+use crate::mysql::prepared::{Execute, Expected};
+use crate::mysql::reader::put_lenenc_bytes;
+use crate::mysql::response::PrepareOk;
 use crate::proxy::decide::refusals::trace_forwarded;
 use crate::proxy::decide::set_id::{expect, take_ids};
 use crate::proxy::decide::staged::lost;
-use crate::proxy::decide::verdict::{Task, refused};
-use crate::proxy::known::answered::text_of;
+use crate::proxy::decide::verdict::{Task, malformed, refused, state_unknown};
+use crate::proxy::known::answered::{Answered, ServerError, Table, text_of};
 use crate::proxy::known::inserts::{Ids, InsertReply};
 use crate::proxy::known::need::{Need, Unsent};
 use crate::proxy::known::note::Note;
-use crate::proxy::known::warned::Warned;
+use crate::proxy::known::warned::{Warned, replaced};
 use crate::proxy::relay::outstanding::Purpose;
 use crate::proxy::relay::own::Question;
 use crate::proxy::relay::{Arrived, Violation};
 use crate::proxy::serve::progress::Progress;
 use crate::proxy::serve::session::{Going, Over, Session, Stop};
-use crate::proxy::serve::stage::prepared::Part;
-use crate::proxy::serve::stage::told::{not_answered, too_many, with_table_name};
 use crate::rewrite::plan::effects::Effects;
-use crate::rewrite::plan::stage::{Brought, Kind, Numbering, Stage, Takes};
+use crate::rewrite::plan::stage::{Brought, Kind, Named, Numbering, Stage, Takes};
 use crate::rewrite::plan::target::Target;
-use crate::rewrite::plan::{InsertPlan, LastId, NewRows, UpdatedIds};
+use crate::rewrite::plan::{InsertPlan, LastId, NewRows, Plan, UpdatedIds};
 use crate::rules::model;
+use crate::sql::look::shows_warnings;
+use crate::sql::statement::dynamic::escape;
 use crate::tables::Tables;
 
 /// A statement on its way.
@@ -398,4 +399,215 @@ impl Session {
         self.relay.owe(Command::Query.reply(), true, nr_shift, note);
         Ok(())
     }
+
+    /// PREPARE: the server judges the client's text, and then has another one by that name.
+    async fn prepare_named(&mut self, (before, text): (&[u8], &[u8]), plan: Plan) -> Result<(), Stop> {
+        let (_, stage) = plan.staged().ok_or_else(lost)?;
+        let named = stage.named.as_ref().ok_or_else(lost)?;
+        let judged = self.ask(Question::Prepare(&named.text)).await?;
+        let sent = match judged {
+            Ok(_) => plan.splice(text, &[]).ok_or_else(lost)?,
+            // The server says what is wrong with it, and forgets what had this name.
+            Err(_) => text.to_vec(),
+        };
+        self.until(|relay| relay.up.is_clear()).await?;
+        let nr_shift = self.relay.send_later(&[before, &sent].concat(), self.relay.command_packets.into());
+        let note = Note::statements(Vec::new(), Vec::new(), plan.effects);
+        self.relay.owe(Command::Query.reply(), false, nr_shift, note);
+        Ok(())
+    }
+
+    /// Runs a text of ours with what USING binds.
+    async fn run_named(&mut self, text: &[u8], named: &Named) -> Result<Answered, Stop> {
+        let sql_mode = self.relay.known.session.state().ok_or_else(state_unknown)?.dialect.sql_mode;
+        let prepare = [b"PREPARE `rowstamp fill` FROM '", &*escape(text, b'\'', sql_mode), b"'"].concat();
+        if let Err(error) = self.ask(Question::Query(&prepare)).await? {
+            return Ok(Err(error));
+        }
+        let using: &[u8] = if named.args.is_empty() { b"" } else { b" USING " };
+        let execute = [b"EXECUTE `rowstamp fill`", using, &*named.args.join(&b',')].concat();
+        Ok(self.ask(Question::Query(&execute)).await?)
+    }
+
+    /// Drops what [`Session::run_named`] has prepared.
+    async fn forget_named(&mut self, task: &Task) -> Going<()> {
+        if task.named().is_some() {
+            let _ = self.ask(Question::Query(b"DEALLOCATE PREPARE `rowstamp fill`")).await?;
+        }
+        Ok(())
+    }
+
+    /// COM_QUERY of a text of ours.
+    fn query(&self, text: &[u8]) -> Vec<u8> {
+        let attributes: &[u8] = if self.relay.known.has_attributes() { &attributes::NONE } else { &[] };
+        command_payload(Command::Query, &[attributes, text].concat())
+    }
+
+    /// Prepares a text of ours, to be run once with a part of the client's parameters: its id, and
+    /// the payload of its execution.
+    async fn prepare_ours(
+        &mut self,
+        job: &Job<'_>,
+        text: &[u8],
+        part: Part,
+    ) -> Result<Result<(u32, Vec<u8>), ServerError>, Stop> {
+        let Task::Execute { kept, types, long_data, is_bulk, .. } = job.task else {
+            return Err(lost().into());
+        };
+        let prepared = kept.prepared.as_ref().ok_or_else(lost)?;
+        let client_params = prepared.text.client_params;
+        let sent_ahead: BTreeSet<u16> = long_data.keys().copied().collect();
+        let with_attributes = self.relay.known.has_attributes();
+        let expected = Expected {
+            params: client_params,
+            types: types.as_deref(),
+            long_data: &sent_ahead,
+            with_attributes,
+        };
+        if *is_bulk && matches!(part, Part::Query) {
+            let bulk = Bulk::parse(job.payload, client_params, types.as_deref()).map_err(|_| lost())?;
+            return Ok(self.prepare_kept(job, text).await?.map(|id| (id, bulk.whole_of(id))));
+        }
+        let execute =
+            if *is_bulk { None } else { Some(Execute::parse(job.payload, expected).map_err(malformed)?) };
+        let values: BTreeMap<u16, Vec<u8>> = long_data.iter().map(|(&at, data)| (at, lenenc(data))).collect();
+        let in_query = usize::try_from(job.stage.query_params).unwrap_or_default();
+        let own = usize::from(client_params);
+        // A bulk execution has none but those of its rows.
+        let params =
+            execute.iter().flat_map(|execute| &execute.params).enumerate().filter(|(at, _)| match part {
+                // Attributes follow the statement's own.
+                Part::Query => !(in_query..own).contains(at),
+                Part::Tail => (in_query..own).contains(at),
+            });
+        let params = params.map(|(at, param)| {
+            let value = u16::try_from(at).ok().and_then(|at| values.get(&at));
+            value.map_or(*param, |value| param.with_text(value))
+        });
+        let params: Vec<_> = params.collect();
+        Ok(self.prepare_kept(job, text).await?.map(|id| {
+            let head = Execute::head(id, with_attributes && !params.is_empty());
+            (id, Execute::new(&head, params, with_attributes).build())
+        }))
+    }
+
+    /// The server's id of what it has prepared.
+    async fn prepare_kept(&mut self, job: &Job<'_>, text: &[u8]) -> Result<Result<u32, ServerError>, Stop> {
+        let answered = match self.ask_as_then(job, Question::PrepareAndKeep(text)).await? {
+            Ok(answered) => answered,
+            Err(error) => return Ok(Err(error)),
+        };
+        let ok = PrepareOk::parse(&answered.first, self.relay.forms).map_err(Violation::Backend);
+        Ok(Ok(ok.map_err(Over::from)?.statement_id))
+    }
+
+    /// The warnings that the server shows right after the stage was filled, or could not be filled.
+    async fn warned(&mut self, target: &Target) -> Going<Option<Warned>> {
+        let table = target.named().1.as_bytes();
+        Ok(self.ask_table().await?.map(|filling| Warned::new(filling, STAGE, table)))
+    }
+
+    async fn ask_table(&mut self) -> Going<Option<Table>> {
+        let answered = self.ask(Question::Table(b"SHOW WARNINGS")).await?;
+        Ok(answered.ok().and_then(|answer| answer.table))
+    }
+
+    /// The client's SHOW WARNINGS, which the server could answer in part only.
+    pub(super) async fn show_warnings(&mut self, arrived: Arrived) -> Going<Progress> {
+        let payload = self.relay.payload(arrived).into_owned();
+        self.relay.up.skip(arrived.window_bytes);
+        match self.shown_warnings(arrived.text(&payload)).await {
+            Ok(packets) => self.relay.answer_with_table(&packets, arrived.packets),
+            Err(Stop::Over(over)) => return Err(over),
+            Err(Stop::Refused(refusal)) => self.relay.answer(&refusal, arrived.packets),
+            Err(Stop::Failed(error)) => self.relay.answer_with(&error, arrived.packets),
+        }
+        self.relay.known.forget_supplied();
+        Ok(Progress::Done)
+    }
+
+    async fn shown_warnings(&mut self, text: &[u8]) -> Result<Vec<Vec<u8>>, Stop> {
+        let dialect = self.relay.known.session.dialect();
+        let shown = shows_warnings(text, dialect).ok_or_else(lost)?;
+        let is_stored = self.relay.known.session.warned.as_ref().is_some_and(|warned| warned.is_stored);
+        let storing = if is_stored { self.ask_table().await? } else { None };
+        let warned = self.relay.known.session.warned.as_ref().ok_or_else(lost)?;
+        Ok(warned.shown(storing.as_ref(), shown))
+    }
+}
+
+/// Which of the client's parameters.
+#[derive(Clone, Copy)]
+enum Part {
+    Query,
+    /// The parameters after the query.
+    Tail,
+}
+
+fn lenenc(bytes: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(bytes.len() + 9);
+    put_lenenc_bytes(&mut out, bytes);
+    out
+}
+
+/// The facts that are asked for beforehand, if the server's way of logging allows that rows are numbered in the order
+/// of a query.
+fn facts_of(answered: Answered, target: &Target) -> Result<Facts, Refusal> {
+    let facts = answered.map_err(|error| not_answered(&error))?;
+    let unreadable = || refused(target.at("Rowstamp cannot read the server's binlog_format; try again"));
+    let facts = facts.row.as_deref().and_then(text_of).ok_or_else(unreadable)?;
+    let mut facts = facts.split(',');
+    let mut is_on = || matches!(facts.next(), Some("1" | "ON"));
+    let is_logged = is_on() & is_on();
+    if is_logged && facts.next().is_none_or(|format| format.eq_ignore_ascii_case("STATEMENT")) {
+        return Err(refused(target.at(
+            "with binlog_format = STATEMENT a replica may number the rows of INSERT ... SELECT, LOAD and expressions as ids \
+             differently; SET binlog_format to ROW or MIXED",
+        )));
+    }
+    let last_insert_id = facts.next_back().and_then(|id| id.parse().ok()).ok_or_else(unreadable)?;
+    let increment = facts.next_back().and_then(|step| step.parse().ok()).ok_or_else(unreadable)?;
+    let warns_of_zero_dates = facts.next_back() == Some("1");
+    Ok(Facts { warns_of_zero_dates, increment, last_insert_id, unwarned: None })
+}
+
+/// Why there is no stage.
+fn not_made(error: ServerError, target: &Target) -> Stop {
+    /// Access to the database, to the table, to a column is denied; XA.
+    const DENIED: u16 = 1044;
+    const DENIED_READING: [u16; 2] = [1142, 1143];
+    const IN_XA: u16 = 4091;
+    let (schema, table) = target.named();
+    let by_way = "INSERT ... SELECT, LOAD and expressions as ids need a temporary table, ";
+    let why = match error.code {
+        DENIED => {
+            format!("which the account may not create; GRANT CREATE TEMPORARY TABLES ON `{schema}`.* TO the account")
+        }
+        code if DENIED_READING.contains(&code) => {
+            format!(
+                "with columns that the account may not read; GRANT SELECT ON `{schema}`.`{table}` TO the account"
+            )
+        }
+        IN_XA => "which MySQL does not allow in an XA transaction while xa_detach_on_prepare is ON; SET xa_detach_on_prepare = OFF, or \
+                  insert outside of the transaction"
+            .to_owned(),
+        _ => return Stop::Failed(error.payload),
+    };
+    refused(target.at(format_args!("{by_way}{why}"))).into()
+}
+
+/// The stage's name.
+const STAGE: &[u8] = b"rowstamp stage";
+
+/// The server's error, with the table's name where it has the stage's.
+fn with_table_name(error: &[u8], target: &Target) -> Vec<u8> {
+    replaced(error, STAGE, target.named().1.as_bytes())
+}
+
+fn not_answered(ServerError { code, text, .. }: &ServerError) -> Refusal {
+    refused(format_args!("the server answered {code}, {text}; try again"))
+}
+
+fn too_many() -> Refusal {
+    Refusal::NoId("more than 4294967295 rows; insert fewer at a time".into())
 }

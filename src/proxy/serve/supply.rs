@@ -74,7 +74,8 @@ impl Session {
             Need::Ids { tables, target, n } => {
                 let asked = Instant::now();
                 if tables.is_to_be_looked_at(&target) {
-                    self.look_at_ids(command, &target).await?;
+                    // Whatever was seen: the server tells of a collision.
+                    let _ = self.look(command, &target, false).await?;
                 }
                 let taken = self.meanwhile(tables.take_or_none(&target, n, limit)).await?;
                 let waited = u64::try_from(asked.elapsed().as_nanos()).unwrap_or(u64::MAX);

@@ -13,14 +13,12 @@ use rig::{Client, STATEMENT_BYTES_MAX, Say, Server, ToClient, ToServer, check, c
 
 use crate::mysql::capabilities::Capabilities;
 use crate::mysql::error::Refusal;
-use crate::mysql::packet::{PAYLOAD_BYTES_MAX, put_packets};
+use crate::mysql::packet::{PAYLOAD_BYTES_MAX, as_packets};
 use crate::proxy::known::tracking::{STATE_SQL, TRACK_SQL};
 use crate::proxy::relay::err_packet;
 
 fn p(nr: u8, payload: impl AsRef<[u8]>) -> Vec<u8> {
-    let mut packet = Vec::new();
-    put_packets(&mut packet, nr, payload.as_ref());
-    packet
+    as_packets(nr, payload.as_ref())
 }
 
 fn q(sql: &str) -> Vec<u8> {
@@ -50,23 +48,29 @@ fn all(parts: &[Vec<u8>]) -> Vec<u8> {
     parts.concat()
 }
 
-/// sql_mode '', character set utf8mb4; changes of the schema are reported, other state and
-/// variables not; insert_id is not set; no database.
-fn state_rows(deprecate_eof: bool) -> Vec<u8> {
-    let row = b"\x00\x0e757466386d6234\x00\x0e757466386d6234\x010\x011\x00\x010\x00";
-    let mut out = p(1, [9]);
-    for nr in 2..11 {
-        out.extend(p(nr, b"\x03def"));
-    }
-    if deprecate_eof {
-        out.extend(p(11, row));
-        out.extend(p(12, [0xFE, 0, 0, 2, 0, 0, 0]));
+/// A result of so many columns with these rows.
+fn result(modern: bool, mut nr: u8, columns: u8, rows: &[Vec<u8>], status: u8) -> Vec<u8> {
+    let mut out = p(nr, [columns]);
+    let end = [0xFE, 0, 0, status, 0, 0, 0];
+    let definitions = std::iter::repeat_n(&b"\x03def"[..], columns.into());
+    let eof = (!modern).then_some(&end[..5]);
+    for payload in definitions.chain(eof).chain(rows.iter().map(Vec::as_slice)).chain([if modern {
+        &end[..]
     } else {
-        out.extend(p(11, [0xFE, 0, 0, 2, 0]));
-        out.extend(p(12, row));
-        out.extend(p(13, [0xFE, 0, 0, 2, 0]));
+        &end[..5]
+    }]) {
+        nr += 1;
+        out.extend(p(nr, payload));
     }
     out
+}
+
+/// The row of a session's state: sql_mode '', character set utf8mb4; changes of the schema are reported, other state and
+/// variables not; insert_id is not set; no database.
+const STATE_ROW: &[u8] = b"\x00\x0e757466386d6234\x00\x0e757466386d6234\x010\x011\x00\x010\x00";
+
+fn state_rows(modern: bool) -> Vec<u8> {
+    result(modern, 1, 9, &[STATE_ROW.to_vec()], 2)
 }
 
 /// The session learns its state before its first ruled statement.
@@ -87,23 +91,10 @@ fn both() -> [Capabilities; 2] {
 }
 
 /// A result of one column with these rows.
-fn rows(capabilities: Capabilities, mut nr: u8, texts: &[&str], status: u8) -> Vec<u8> {
-    let mut out = p(nr, [1]);
-    let mut put = |payload: &[u8]| {
-        nr += 1;
-        out.extend(p(nr, payload));
-    };
-    put(b"\x03def");
-    let modern = capabilities.contains(MODERN);
-    if !modern {
-        put(&[0xFE, 0, 0, status, 0]);
-    }
-    for text in texts {
-        put(&[&[u8::try_from(text.len()).unwrap()], text.as_bytes()].concat());
-    }
-    let end = [0xFE, 0, 0, status, 0, 0, 0];
-    put(if modern { &end } else { &end[..5] });
-    out
+fn rows(capabilities: Capabilities, nr: u8, texts: &[&str], status: u8) -> Vec<u8> {
+    let row = |text: &&str| [&[u8::try_from(text.len()).unwrap()], text.as_bytes()].concat();
+    let rows: Vec<_> = texts.iter().map(row).collect();
+    result(capabilities.contains(MODERN), nr, 1, &rows, status)
 }
 
 const INSERT: &str = "INSERT INTO s.t(a) VALUES(1)";
@@ -187,26 +178,13 @@ async fn definitions_behind_dropped_ones_are_renumbered() {
     for capabilities in both() {
         let [track, told] = learns(capabilities);
         let sql = "INSERT INTO s.t(a) VALUES(?) RETURNING id";
-        let got = {
-            // One parameter of two, then the column.
-            let mut out = p(1, [0, 7, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0]);
-            out.extend(p(2, [3, b'd', b'e', b'f', 0]));
-            if capabilities.contains(MODERN) {
-                out.extend(p(3, [3, b'd', b'e', b'f', 0]));
-            } else {
-                out.extend(p(3, [0xFE, 0, 0, 2, 0]));
-                out.extend(p(4, [3, b'd', b'e', b'f', 0]));
-                out.extend(p(5, [0xFE, 0, 0, 2, 0]));
-            }
-            out
-        };
         let script = [
             Client(prepare(sql)),
             track,
             told,
             ToServer(prepare("INSERT INTO s.t(a,`id`) VALUES(?,LAST_INSERT_ID(?)) RETURNING id")),
             Server(prepared(capabilities, 7, 1, 2)),
-            ToClient(got),
+            ToClient(prepared(capabilities, 7, 1, 1)),
         ];
         check(capabilities, &script).await;
     }

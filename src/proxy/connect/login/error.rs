@@ -72,15 +72,7 @@ impl LoginError {
 
     /// True if the server, or the way to it, is at fault.
     pub(in crate::proxy) fn is_of_server(&self) -> bool {
-        matches!(
-            self,
-            LoginError::Server(_)
-                | LoginError::Connect(_)
-                | LoginError::ServerMalformed(_)
-                | LoginError::ServerTls(_)
-                | LoginError::ServerWithoutTls
-                | LoginError::Auth(AuthError::Server(_))
-        )
+        matches!(self.outcome(), Login::Unreachable | Login::Backend)
     }
 
     /// The refusal that the client is sent; `None`: nothing is sent, or it was sent already. Addresses of the backend

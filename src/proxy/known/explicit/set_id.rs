@@ -35,7 +35,7 @@ impl SetId {
 /// The ids that the server would generate for the next statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NextIds {
-    first: u64,
+    pub(crate) first: u64,
     increment: NonZeroU64,
     offset: u64,
 }
@@ -51,10 +51,6 @@ impl NextIds {
 
     pub(crate) fn is_set(&self) -> bool {
         self.first > 0
-    }
-
-    pub(crate) fn first(&self) -> u64 {
-        self.first
     }
 
     fn spacing(&self) -> Spacing {

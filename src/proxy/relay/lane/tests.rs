@@ -1,5 +1,5 @@
 use super::{LANE_BYTES, Lane, ROOMY_FILLS_MAX, SendBy};
-use crate::mysql::packet::{PAYLOAD_BYTES_MAX, put_packets};
+use crate::mysql::packet::{PAYLOAD_BYTES_MAX, as_packets as packet};
 use crate::proxy::relay::outstanding::Numbers;
 use crate::tables::locks::boottime;
 use std::task::{Context, Poll, Waker};
@@ -34,11 +34,6 @@ fn accepted_skipped_and_ours_keep_their_order() {
 
 #[test]
 fn rows_pass_as_far_as_they_are_plain_and_whole() {
-    let packet = |nr: u8, payload: &[u8]| {
-        let mut out = Vec::new();
-        put_packets(&mut out, nr, payload);
-        out
-    };
     let rows = [packet(9, b"a"), packet(10, b"\xFB"), packet(11, &[0; 300])].concat();
     let numbers = [
         (Numbers::Moved(0), [9, 10, 11], Numbers::Moved(0)),
@@ -138,15 +133,14 @@ fn big_packets_in_a_row_keep_their_room() {
 #[test]
 fn a_replaced_payload_is_as_many_packets_as_it_needs() {
     for len in [1, 300, PAYLOAD_BYTES_MAX - 1, PAYLOAD_BYTES_MAX, PAYLOAD_BYTES_MAX + 1] {
-        let (mut lane, mut to, mut expect) = (Lane::holding(b"abcdef"), Vec::new(), Vec::new());
+        let (mut lane, mut to) = (Lane::holding(b"abcdef"), Vec::new());
         let packets = lane.replace(4, |window, out| {
             assert_eq!(window, b"abcd");
             out.resize(out.len() + len, 7);
             Some(())
         });
-        put_packets(&mut expect, 0, &vec![7; len]);
         send(&mut lane, &mut to);
-        assert!(to == expect && packets == Some(1 + len / PAYLOAD_BYTES_MAX), "{len}");
+        assert!(to == packet(0, &vec![7; len]) && packets == Some(1 + len / PAYLOAD_BYTES_MAX), "{len}");
         assert_eq!(lane.window(), b"ef");
     }
     let mut lane = Lane::holding(b"ab");

@@ -1,7 +1,6 @@
 //! The making of a stage, and the facts that have to be known for it.
 
-use super::told::{facts_of, not_made};
-use super::{Facts, Job};
+use super::{Facts, Job, facts_of, not_made};
 use crate::proxy::decide::staged::lost;
 use crate::proxy::decide::verdict::{Task, refused};
 use crate::proxy::known::answered::Answered;

@@ -1,5 +1,6 @@
 //! Statements that are too long, and rules that change before a statement is sent.
 
+use super::rig::Rig;
 use super::*;
 
 #[tokio::test]
@@ -77,10 +78,10 @@ async fn payloads_at_the_edge_pass_in_both_directions() {
 
 #[tokio::test]
 async fn a_statement_whose_rules_change_before_it_is_sent_is_planned_anew() {
-    let sent = rig::changing(&q(INSERT), "other").await;
+    let sent = rig::changing(Rig::ready().await, &q(INSERT), "other").await;
     assert_eq!(sent, q("INSERT INTO s.t(a,`other`) VALUES(1,LAST_INSERT_ID(2))"));
     // A text with a call is sent with an id that was drawn again.
-    let sent = rig::changing(&q(DRAW), "other").await;
+    let sent = rig::changing(Rig::ready().await, &q(DRAW), "other").await;
     assert_eq!(sent, q("SET @a=2"));
 }
 
@@ -97,14 +98,14 @@ const DRAW: &str = "SET @a=NEXTVAL(s.g)";
 
 #[tokio::test]
 async fn under_retired_rules_nothing_is_sent() {
-    assert_eq!(rig::text_under_retired_rules(&q(INSERT)).await, b"");
-    assert_eq!(rig::text_under_retired_rules(&q(DRAW)).await, b"");
+    assert_eq!(rig::under_retired_rules(Rig::ready().await, &q(INSERT)).await, b"");
+    assert_eq!(rig::under_retired_rules(Rig::ready().await, &q(DRAW)).await, b"");
     for execution in [
         p(0, b"\x17\x07\x00\x00\x00\x00\x01\x00\x00\x00\x00\x01\x01\x00\x05"),
         p(0, b"\xfa\x07\x00\x00\x00\x80\x00\x01\x00\x00\x05\x00\x06"),
     ] {
         let text = "INSERT INTO s.t(a) VALUES(?)";
-        assert_eq!(rig::execution_under_retired_rules(text, 2, &execution).await, b"");
+        assert_eq!(rig::under_retired_rules(rig::with_prepared(text, 2).await, &execution).await, b"");
     }
 }
 
@@ -120,10 +121,10 @@ async fn an_execution_whose_rules_change_before_it_is_sent_is_prepared_anew() {
     let text = "INSERT INTO s.t(a) VALUES(?)";
     let prepared_again = prepare("INSERT INTO s.t(a,`other`) VALUES(?,LAST_INSERT_ID(?))");
     let one = p(0, b"\x17\x07\x00\x00\x00\x00\x01\x00\x00\x00\x00\x01\x01\x00\x05");
-    assert_eq!(rig::changing_execution(text, 2, &one, "other").await, prepared_again);
+    assert_eq!(rig::changing(rig::with_prepared(text, 2).await, &one, "other").await, prepared_again);
     let bulk = p(0, b"\xfa\x07\x00\x00\x00\x80\x00\x01\x00\x00\x05\x00\x06");
-    assert_eq!(rig::changing_execution(text, 2, &bulk, "other").await, prepared_again);
+    assert_eq!(rig::changing(rig::with_prepared(text, 2).await, &bulk, "other").await, prepared_again);
     // The prepared text is the same under the new rules, so the execution is sent.
-    let same = rig::changing_execution(text, 2, &one, "id").await;
+    let same = rig::changing(rig::with_prepared(text, 2).await, &one, "id").await;
     assert_eq!(same[4], 0x17);
 }

@@ -11,6 +11,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use tokio::sync::watch;
 
+use crate::address::Address;
 use crate::mysql::auth::{Sides, Transport};
 use crate::mysql::capabilities::Capabilities;
 use crate::mysql::command::Command;
@@ -21,13 +22,11 @@ use crate::proxy::connect::stream::buffers::Wire;
 use crate::proxy::decide::Basis;
 use crate::proxy::decide::text::judge;
 use crate::proxy::decide::verdict::Verdict;
+use crate::proxy::known::explicit::set_id::{SET_ID_SQL, SetId};
 use crate::proxy::known::need::Right;
 use crate::proxy::relay::own::Question;
 use crate::proxy::serve::session::Session;
-use crate::proxy::settings::{
-    Backend, BackendTls, BackendTlsMode, Limits, ListenProxy, ListenTls, ListenTlsMode, Offer, ProxyProtocol,
-    SendProxy, ServerCompression, Settings, TlsDoor, Verify,
-};
+use crate::proxy::settings::{Settings, Verify};
 use crate::proxy::shared::Shared;
 use crate::rewrite::plan::Lookup;
 use crate::rules::RuleSet;
@@ -62,42 +61,7 @@ pub(super) enum Say {
 }
 pub(super) use Say::{Client, Server, ToClient, ToServer};
 
-fn settings(folder: &std::path::Path) -> Settings {
-    Settings {
-        listen: "127.0.0.1:0".parse().unwrap(),
-        listen_proxy: ListenProxy { mode: ProxyProtocol::Off, from: Vec::new() },
-        listen_tls: ListenTls {
-            door: TlsDoor::Mysql,
-            mode: ListenTlsMode::Disabled,
-            identity: None,
-            client_ca: None,
-        },
-        rsa_key: None,
-        listen_compression: Offer::Off,
-        backend: Backend {
-            addresses: vec!["127.0.0.1:1".parse().unwrap()],
-            send_proxy: SendProxy::Off,
-            clear_passwords: false,
-            compression: ServerCompression::Off,
-            tls: BackendTls { mode: BackendTlsMode::Disabled, ca: None, identity: None },
-            connect_timeout: Duration::from_secs(1),
-        },
-        limits: Limits {
-            connections_max: 1,
-            connections_per_user_max: 0,
-            connections_per_address_max: 0,
-            handshake_timeout: Duration::from_secs(1),
-            idle_timeout: Duration::from_mins(1),
-            write_timeout: Duration::from_mins(1),
-            statement_bytes_max: STATEMENT_BYTES_MAX,
-            drain_timeout: Duration::from_secs(1),
-        },
-        name: "test".into(),
-        state_path: folder.join("state"),
-    }
-}
-
-struct Rig {
+pub(super) struct Rig {
     session: Session,
     client: Wire,
     server: Wire,
@@ -108,7 +72,9 @@ impl Rig {
         let folder = tempfile::tempdir().unwrap();
         let (rules, store) = (RuleSet::of_text(RULES), Arc::new(MemoryStore::new()));
         let tables = InForce::open(Arc::new(rules), None, store, None, "me".into(), false).await.unwrap();
-        let settings = settings(folder.path());
+        let address: Address = "127.0.0.1:1".parse().unwrap();
+        let mut settings = Settings::bare(address.clone(), folder.path().join("state"));
+        settings.limits.statement_bytes_max = STATEMENT_BYTES_MAX;
         let (_, draining) = watch::channel(false);
         let login = LoginContext::new(settings).unwrap();
         let (client, server) = (Wire::default(), Wire::default());
@@ -120,11 +86,9 @@ impl Rig {
             client_wants_session_track: false,
             user: b"u".to_vec(),
             database: None,
-            collation: 45,
             server_version: ServerVersion::parse(b"10.11.6-MariaDB"),
             connection_id: 1,
             status: 2,
-            ok_packet: Vec::new(),
             nonce: Vec::new(),
             sides: Sides { client: Transport::Tcp, server: Transport::Tcp, clear_passwords: false },
             address: "127.0.0.1:1".parse().unwrap(),
@@ -137,6 +101,15 @@ impl Rig {
         }
         let here = shared.sessions.enter();
         Rig { session: Session::new(logged_in, shared, here), client, server }
+    }
+
+    /// With a table that was looked up, so that nothing is waited for but the id, and a state that
+    /// is known.
+    pub(super) async fn ready() -> Rig {
+        let mut rig = Rig::new(Capabilities::DEPRECATE_EOF | Capabilities::MARIADB_STMT_BULK).await;
+        rig.session.relay.known.session.take_state(Some(super::STATE_ROW));
+        rig.session.shared.tables.now().fetch("s", "t", false, None).await;
+        rig
     }
 }
 
@@ -226,21 +199,6 @@ pub(super) async fn check_at_random(script: &[Say], seeds: u64) {
     }
 }
 
-impl Rig {
-    /// With a table that was looked up, so that nothing is waited for but the id, and a state that
-    /// is known.
-    async fn ready(capabilities: Capabilities) -> Rig {
-        let mut rig = Rig::new(capabilities).await;
-        rig.session
-            .relay
-            .known
-            .session
-            .take_state(Some(b"\x00\x0e757466386d6234\x00\x0e757466386d6234\x010\x011\x00\x010\x00"));
-        rig.session.shared.tables.now().fetch("s", "t", false, None).await;
-        rig
-    }
-}
-
 /// The rules with another column for the id.
 fn rules_of(column: &str) -> Arc<RuleSet> {
     Arc::new(RuleSet::of_text(&RULES.replace("\"id\"", &format!("\"{column}\""))))
@@ -264,20 +222,17 @@ where
 }
 
 /// Its table's rule changes to another column.
-async fn while_the_rule_changes(rig: Rig, command: &[u8], column: &str) -> Vec<u8> {
+pub(super) async fn changing(rig: Rig, command: &[u8], column: &str) -> Vec<u8> {
     let rules = rules_of(column);
     meanwhile(rig, command, |tables| async move { tables.change(rules).await }).await
 }
 
 /// Sends a command whose rules were retired, with ids at hand, while none are active. Returns what
 /// goes to the server.
-async fn under_retired_rules(rig: Rig, command: &[u8]) -> Vec<u8> {
+pub(super) async fn under_retired_rules(rig: Rig, command: &[u8]) -> Vec<u8> {
     let Rig { mut session, client, server } = rig;
     let tables = session.shared.tables.now();
-    let target = match tables.lookup("s", "t") {
-        Lookup::Ruled(target) => target,
-        other => panic!("{other:?}"),
-    };
+    let Lookup::Ruled(target) = tables.lookup("s", "t") else { panic!("it is ruled") };
     let taken = tables.take(&target, NonZeroU64::MIN, Duration::from_secs(5)).await;
     assert!(taken.is_ok() && tables.take_at_once(&target, NonZeroU64::MIN).is_some(), "ids are at hand");
     tables.retire();
@@ -290,8 +245,8 @@ async fn under_retired_rules(rig: Rig, command: &[u8]) -> Vec<u8> {
 /// A text, as a whole packet, for which the server is asked whether `insert_id` is set. Before it answers its table's rule
 /// changes to another column. Returns what goes to the server then.
 pub(super) async fn changing_before_the_answer(packet: &[u8], answer: &[u8], column: &str) -> Vec<u8> {
-    let Rig { mut session, client, server } = Rig::ready(Capabilities::DEPRECATE_EOF).await;
-    session.relay.known.session.set_id = crate::proxy::known::explicit::set_id::SetId::MayBeSet;
+    let Rig { mut session, client, server } = Rig::ready().await;
+    session.relay.known.session.set_id = SetId::MayBeSet;
     let tables = session.shared.tables.clone();
     let Lookup::Ruled(target) = tables.now().lookup("s", "t") else { panic!("it is ruled") };
     let taken = tables.now().take(&target, NonZeroU64::MIN, Duration::from_secs(5)).await;
@@ -300,41 +255,17 @@ pub(super) async fn changing_before_the_answer(packet: &[u8], answer: &[u8], col
     let mut serving = Box::pin(session.serve_commands());
     settle(&mut serving, [&client, &server]).await;
     let question = std::mem::take(&mut server.ends().output);
-    assert!(
-        question.ends_with(crate::proxy::known::explicit::set_id::SET_ID_SQL),
-        "{}",
-        question.escape_ascii()
-    );
+    assert!(question.ends_with(SET_ID_SQL), "{}", question.escape_ascii());
     tables.change(rules_of(column)).await.unwrap();
     server.ends().input.extend_from_slice(answer);
     settle(&mut serving, [&client, &server]).await;
     std::mem::take(&mut server.ends().output)
 }
 
-/// A text, as a whole packet.
-pub(super) async fn text_under_retired_rules(packet: &[u8]) -> Vec<u8> {
-    under_retired_rules(Rig::ready(Capabilities::DEPRECATE_EOF).await, packet).await
-}
-
 /// A text, as a whole packet, while all tables are assigned again, as after a lapse of their locks.
 pub(super) async fn assigning_again(packet: &[u8]) -> Vec<u8> {
-    let rig = Rig::ready(Capabilities::DEPRECATE_EOF).await;
+    let rig = Rig::ready().await;
     meanwhile(rig, packet, |tables| async move { tables.assign_again().await }).await
-}
-
-/// A text, as a whole packet.
-pub(super) async fn changing(packet: &[u8], column: &str) -> Vec<u8> {
-    while_the_rule_changes(Rig::ready(Capabilities::DEPRECATE_EOF).await, packet, column).await
-}
-
-/// Executes a prepared text, by a whole packet that names statement 7.
-pub(super) async fn changing_execution(text: &str, params: u16, execution: &[u8], column: &str) -> Vec<u8> {
-    while_the_rule_changes(with_prepared(text, params).await, execution, column).await
-}
-
-/// [`changing_execution`] under rules that were retired.
-pub(super) async fn execution_under_retired_rules(text: &str, params: u16, execution: &[u8]) -> Vec<u8> {
-    under_retired_rules(with_prepared(text, params).await, execution).await
 }
 
 /// While the client's command waits for its answer, the server is asked `question`. Returns what
@@ -345,7 +276,7 @@ pub(super) async fn asked_after(
     question: &str,
     answers: &[u8],
 ) -> (Vec<u8>, Vec<u8>, Option<Vec<u8>>) {
-    let Rig { mut session, client, server } = Rig::ready(Capabilities::DEPRECATE_EOF).await;
+    let Rig { mut session, client, server } = Rig::ready().await;
     client.ends().input.extend_from_slice(command);
     settle(&mut Box::pin(session.serve_commands()), [&client, &server]).await;
     let mut asking = Box::pin(session.ask(Question::Query(question.as_bytes())));
@@ -359,8 +290,8 @@ pub(super) async fn asked_after(
 }
 
 /// The text is prepared, as statement 7.
-async fn with_prepared(text: &str, params: u16) -> Rig {
-    let mut rig = Rig::ready(Capabilities::DEPRECATE_EOF | Capabilities::MARIADB_STMT_BULK).await;
+pub(super) async fn with_prepared(text: &str, params: u16) -> Rig {
+    let mut rig = Rig::ready().await;
     let tables = rig.session.shared.tables.now();
     let Session { relay, shared, .. } = &mut rig.session;
     let by =
