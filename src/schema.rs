@@ -146,20 +146,10 @@ where
     Ok(tokio::time::timeout(limit, answer).await.map_err(|_| SchemaError::Timeout(limit))??)
 }
 
-/// True if the values of a column of this type are compared letter by letter.
-fn holds_text(data_type: &str) -> bool {
-    ["char", "text", "binary", "blob"].iter().any(|kind| data_type.to_ascii_lowercase().ends_with(kind))
-}
-
 fn text(row: &Row, at: usize) -> Option<String> {
     row.get_opt::<String, _>(at)?.ok()
 }
 
 fn number(row: &Row, at: usize) -> Option<u64> {
     row.get_opt::<u64, _>(at)?.ok()
-}
-
-/// An identifier between backticks.
-fn quoted(name: &str) -> String {
-    format!("`{}`", name.replace('`', "``"))
 }

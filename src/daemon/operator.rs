@@ -288,7 +288,7 @@ impl Desk for ProxyDesk {
             is_dry_run,
             rules: done.rules,
             generators: done.generators,
-            changes: done.changes.iter().map(ToString::to_string).collect(),
+            changes: done.changes,
             settings: done.settings,
             waiting: done.waiting.iter().map(ToString::to_string).collect(),
             warnings: done.warnings.iter().map(ToString::to_string).collect(),

@@ -15,7 +15,7 @@ use crate::daemon::doors::{self, DoorTerms, ReloadableTerms};
 use crate::daemon::settings::differing;
 use crate::proxy::connect::tls::{Tls, TlsError};
 use crate::proxy::shared::Shared;
-use crate::rules::{Change, Mark, RuleSet, changes};
+use crate::rules::{Mark, RuleSet, changes};
 use crate::tables::TableError;
 use crate::toml_file::{Findings, Severity};
 use crate::users::Directory;
@@ -46,7 +46,7 @@ pub struct Reloaded {
     /// The generators that are there; in a dry run, those of the files.
     pub generators: usize,
     /// The changes of the rules.
-    pub changes: Vec<Change>,
+    pub changes: Vec<String>,
     pub warnings: Findings,
     /// Keys of rowstamp.toml that were changed and act.
     pub settings: Vec<String>,

@@ -115,16 +115,9 @@ impl Explained {
             tables.lookup(schema, table)
         };
         let view = PlanContext {
-            dialect,
             multi_statements: true,
-            insert_id_is_set: false,
-            cannot_update: &[],
-            default_schema: Some(database.unwrap_or(NO_DATABASE)),
             any_rules: !tables.rules.is_empty(),
-            tables: &lookup,
-            id_names: &(),
-            hidden: &|_, _| false,
-            session: &crate::rewrite::plan::prepared_names::Fresh,
+            ..PlanContext::fresh(dialect, Some(database.unwrap_or(NO_DATABASE)), &lookup)
         };
         let planned = plan(text, &view, Protocol::Text);
         if let Planned::Cut(_) = planned {
@@ -150,21 +143,17 @@ impl Explained {
             }
         }
         if let (Planned::Rewrite(plan), Verify::Sample | Verify::Always) = (&planned, verify) {
-            self.add(opinion_on_sample(plan, dialect, text));
+            let said = match opinion_on_sample(plan, dialect, text) {
+                Opinion::Agrees => "the second parser agrees".to_owned(),
+                Opinion::NotVerified => "the second parser cannot judge the statement".to_owned(),
+                Opinion::Differs(difference) => {
+                    self.is_refused = true;
+                    self.text += "refused (1235)\n";
+                    difference.to_string()
+                }
+            };
+            self.text.extend(["rewrite.verify: ", &said, "\n"]);
         }
         planned
-    }
-
-    fn add(&mut self, opinion: Opinion) {
-        let said = match opinion {
-            Opinion::Agrees => "the second parser agrees",
-            Opinion::NotVerified => "the second parser cannot judge the statement",
-            Opinion::Differs(difference) => {
-                self.is_refused = true;
-                self.text += "refused (1235)\n";
-                difference.as_str()
-            }
-        };
-        self.text.extend(["rewrite.verify: ", said, "\n"]);
     }
 }

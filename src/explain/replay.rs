@@ -9,7 +9,7 @@ use crate::explain::tally::{Outcome, Said, Tally};
 use crate::proxy::settings::Verify;
 use crate::querylog::entry::{Entry, What};
 use crate::rewrite::plan::effects::Effects;
-use crate::rewrite::plan::prepared_names::Fresh;
+use crate::rewrite::plan::prepared_names::Database;
 use crate::rewrite::plan::{Lookup, Plan, PlanContext, PlanNeed, Planned, Protocol, Unreadable};
 use crate::rewrite::planner::plan;
 use crate::rewrite::verify::{Opinion, opinion_on_sample};
@@ -46,18 +46,9 @@ struct Connection {
     prepared: BTreeMap<String, Vec<u8>>,
 }
 
-/// A connection's default database.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Database {
-    /// It was chosen before the part of the log that is there.
-    Unknown,
-    None,
-    Named(String),
-}
-
 impl From<Option<String>> for Database {
     fn from(name: Option<String>) -> Self {
-        name.map_or(Database::None, Database::Named)
+        name.map_or(Database::None, Database::Is)
     }
 }
 
@@ -230,21 +221,15 @@ impl<'a> Replay<'a> {
             may_be_in.extend(self.tables.databases_of(table).into_iter().map(str::to_owned));
             Lookup::NotRuled
         };
+        let database = match &connection.database {
+            Database::Unknown => Some(NO_DATABASE),
+            Database::None => None,
+            Database::Is(name) => Some(&**name),
+        };
         let view = PlanContext {
-            dialect: &connection.dialect,
             multi_statements: protocol == Protocol::Text,
-            insert_id_is_set: false,
-            cannot_update: &[],
-            default_schema: match &connection.database {
-                Database::Unknown => Some(NO_DATABASE),
-                Database::None => None,
-                Database::Named(name) => Some(name),
-            },
             any_rules: !self.tables.rules.is_empty(),
-            tables: &tables,
-            id_names: &(),
-            hidden: &|_, _| false,
-            session: &Fresh,
+            ..PlanContext::fresh(&connection.dialect, database, &tables)
         };
         let planned = plan(text, &view, protocol);
         Judged { planned, may_be_in: may_be_in.into_inner() }
@@ -299,7 +284,7 @@ impl Connection {
     fn new(beginning: &Beginning) -> Connection {
         Connection {
             dialect: beginning.dialect,
-            database: beginning.database.clone().map_or(Database::Unknown, Database::Named),
+            database: beginning.database.clone().map_or(Database::Unknown, Database::Is),
             prepared: BTreeMap::new(),
         }
     }
@@ -307,7 +292,7 @@ impl Connection {
     /// Applies the effects of a statement as if it had succeeded: a log does not tell whether it has.
     fn take(&mut self, effects: &Effects) {
         if let Some(schema) = &effects.schema {
-            self.database = Database::Named(schema.clone());
+            self.database = Database::Is(schema.clone());
         }
         self.dialect.sql_mode = effects.sql_mode.unwrap_or(self.dialect.sql_mode);
         self.dialect.charset = effects.charset.unwrap_or(self.dialect.charset);

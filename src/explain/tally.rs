@@ -6,6 +6,7 @@ use std::fmt::Write;
 use serde::Serialize;
 
 use crate::rewrite::plan::PREFIX;
+use crate::rules::word;
 use crate::sql::digest::Digest;
 
 /// Digests that are told apart; all others are one.
@@ -23,18 +24,6 @@ pub(crate) enum Outcome {
     Rewritten,
     /// An INSERT that goes on as it came.
     Left,
-}
-
-impl Outcome {
-    fn name(self) -> &'static str {
-        match self {
-            Outcome::Refused => "refused",
-            Outcome::ServerFirst => "server first",
-            Outcome::Unknown => "unknown",
-            Outcome::Rewritten => "rewritten",
-            Outcome::Left => "left",
-        }
-    }
 }
 
 /// The result for one statement.
@@ -192,7 +181,7 @@ impl Tally {
                 (_, "") => "(cannot be read)".to_owned(),
                 (_, text) => text.to_owned(),
             };
-            let name = outcome.name();
+            let name = word(outcome).replace('-', " ");
             let _ = writeln!(out, "{count:>9}  {name:<12}  {ids:>9}  {digest:<16}  {text}");
             let mut note = |name: &str, text: &str| {
                 if !text.is_empty() {

@@ -1,7 +1,7 @@
 //! The rules against the live server: what would go wrong, or does already. Pure: facts and rules in, findings out.
 //!
 //! [`findings`] is all of it; `finding` has the codes, `report` what is printed. Each of the others judges one subject:
-//! `names`, `columns`, `widths`, `keys`, `floors`, `counters`, `bodies` (what `sql/scan` sees of their texts), `views`, `rights`, `accounts`,
+//! `names`, `columns`, `widths`, `keys`, `floors`, `counters`, `bodies` (what `sql/scan` sees of their texts), `views`, `grants`, `accounts`,
 //! `server`, `stored`, `users`.
 
 mod checks;
@@ -11,7 +11,7 @@ mod store_facts;
 mod survey;
 
 use crate::lint::checks::{
-    accounts, bodies, columns, counters, floors, keys, names, rights, server, stored, users, views, widths,
+    accounts, bodies, columns, counters, floors, grants, keys, names, server, stored, users, views, widths,
 };
 use crate::rules::RuleSet;
 use crate::rules::column::Meant;
@@ -42,7 +42,7 @@ pub fn findings(facts: &Facts, rules: &RuleSet, store: &StoreFacts, access: Opti
     counters::judge(&survey, &mut found);
     views::judge(&survey, &mut found);
     bodies::judge(&survey, &mut found);
-    rights::judge(&survey, &mut found);
+    grants::judge(&survey, &mut found);
     accounts::judge(&survey, &mut found);
     server::judge(&survey, &mut found);
     stored::judge(&survey, &mut found);

@@ -12,9 +12,7 @@ use crate::ids::nodes::Node;
 use crate::ids::sequence::SequenceSpec;
 use crate::ids::timestamp::TimestampSpec;
 use crate::rules::RuleSet;
-use crate::rules::model::{
-    Collide, Explicit, GeneratorKind, GeneratorName, GeneratorSpec, InsertId, Mode, Origin, Rule, Unavailable,
-};
+use crate::rules::model::{Explicit, GeneratorKind, GeneratorName, GeneratorSpec, Origin, Rule};
 use crate::rules::pattern::is_pattern;
 
 /// Rules that are added to one file, and their generators.
@@ -48,18 +46,8 @@ pub fn with(rules: &RuleSet, proposals: &[Proposal<'_>], wanted: &Wanted) -> Rul
                 });
             }
             all.extend(databases.names().iter().map(|schema| Rule {
-                schema: schema.clone(),
                 of_schemas: is_pattern(schema).then(|| schema.clone()),
-                table: one.table.clone(),
-                column: one.column.clone(),
-                generator: name.clone(),
-                made_from: None,
-                explicit,
-                insert_id: InsertId::Session,
-                mode: Mode::On,
-                unavailable: Unavailable::Refuse,
-                collide: Collide::Raise,
-                origin: origin.clone(),
+                ..Rule::new((schema, &one.table, &one.column), name.clone(), explicit, origin.clone())
             }));
         }
     }

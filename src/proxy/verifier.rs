@@ -96,13 +96,12 @@ mod tests {
 
     use super::{SAMPLE_EVERY, Verifier, Verify, digest};
     use crate::ids::range::block::{IdBlock, Spacing};
-    use crate::rewrite::plan::prepared_names::Fresh;
     use crate::rewrite::plan::target::Target;
     use crate::rewrite::plan::{Lookup, PlanContext, Planned, Protocol};
     use crate::rewrite::planner::plan;
     use crate::rewrite::verify::Written;
     use crate::rules::set::tests::rule;
-    use crate::sql::dialect::{ClientCharset, Dialect, Server, ServerKind, SqlMode};
+    use crate::sql::dialect::Dialect;
 
     #[test]
     fn how_many_are_due() {
@@ -123,21 +122,10 @@ mod tests {
 
     #[test]
     fn a_planted_wrong_splice_is_refused_and_counted() {
-        let server = Server { kind: ServerKind::MariaDb, version: 101_119 };
-        let dialect = Dialect { server, sql_mode: SqlMode::NONE, charset: ClientCharset::Utf8 };
+        let dialect = Dialect::MARIADB;
         let target = target();
-        let view = PlanContext {
-            dialect: &dialect,
-            multi_statements: false,
-            insert_id_is_set: false,
-            cannot_update: &[],
-            default_schema: Some("shop"),
-            any_rules: true,
-            tables: &|_, _| Lookup::Ruled(target.clone()),
-            id_names: &(),
-            hidden: &|_, _| false,
-            session: &Fresh,
-        };
+        let lookup = |_: &str, _: &str| Lookup::Ruled(target.clone());
+        let view = PlanContext::fresh(&dialect, Some("shop"), &lookup);
         let verifier = Verifier::new(Verify::Always);
         let before = b"INSERT INTO t(a) VALUES ('secret')";
         let Planned::Rewrite(plan) = plan(before, &view, Protocol::Text) else { panic!("it is ruled") };

@@ -133,16 +133,14 @@ fn put_name(out: &mut Vec<u8>, text: &[u8], charset: ClientCharset) -> Option<()
 #[cfg(test)]
 mod tests {
     use super::{Value, write};
-    use crate::sql::dialect::{ClientCharset, Dialect, Server, SqlMode};
+    use crate::sql::dialect::Dialect;
     use crate::sql::draws::find;
     use crate::sql::lex::Lexer;
 
     /// Ids 7, 8, 9; `-` leaves a call, `0` makes it NULL.
     #[track_caller]
     fn check(text: &str, values: &str, expect: &str) {
-        let charset = ClientCharset::Utf8;
-        let server = Server::parse("10.11.6-MariaDB").unwrap();
-        let dialect = Dialect { server, sql_mode: SqlMode::NONE, charset };
+        let dialect = Dialect::MARIADB;
         let (draws, _) = find(Lexer::new(text.as_bytes(), dialect).unwrap(), false).unwrap();
         let value = |letter: char| match letter {
             '-' => Value::Left,
@@ -152,7 +150,7 @@ mod tests {
         };
         let values: Vec<_> = values.chars().map(value).collect();
         assert_eq!(values.len(), draws.calls.len(), "{text}");
-        let written = write(text.as_bytes(), &draws, &values, charset).unwrap();
+        let written = write(text.as_bytes(), &draws, &values, dialect.charset).unwrap();
         let typed = |n: &str| format!("CASE WHEN 1 THEN {n} WHEN 0 THEN 9223372036854775807 END");
         let expect = expect
             .replace("{7}", &typed("7"))

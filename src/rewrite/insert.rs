@@ -37,13 +37,8 @@ pub(super) enum Stop {
 
 impl From<Odd> for Stop {
     fn from(odd: Odd) -> Self {
-        Stop::Unreadable(at_byte(odd))
+        Stop::Unreadable(odd.to_string())
     }
-}
-
-/// Names the part that cannot be read, and its place.
-pub(super) fn at_byte(odd: Odd) -> String {
-    format!("{} at byte {}", odd.what, odd.at)
 }
 
 pub(super) type Planning<T> = Result<T, Stop>;

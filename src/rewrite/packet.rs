@@ -1,6 +1,5 @@
 //! The statements of one packet, one after the other, as the server will run them.
 
-mod added;
 mod around;
 mod cut;
 mod dynamic;
@@ -17,7 +16,7 @@ use std::sync::Arc;
 use self::around::Around;
 use self::cut::{AFTER_OPAQUE, is_end};
 use self::hiding::Hidden;
-use super::insert::{Context, Stop, at_byte};
+use super::insert::{Context, Stop};
 use crate::rewrite::plan::PlanRefusal;
 use crate::rewrite::plan::edit::Edit;
 use crate::rewrite::plan::effects::Effects;
@@ -33,18 +32,16 @@ use crate::sql::name::{self, Path};
 use crate::sql::statement::dynamic::{self as dynamic_sql, Dynamic};
 use crate::sql::statement::for_statement::ModeSetting;
 use crate::sql::statement::set::Settings;
-use crate::sql::statement::{self, Statement, routine};
+use crate::sql::statement::{self, Statement};
 use crate::table_name::TableName;
 
-pub(super) fn plan_packet(
-    text: &[u8],
-    context: &PlanContext<'_>,
-    protocol: Protocol,
-    several: bool,
-) -> Planned {
+/// Plans `text`, one packet's statements. A caller with many texts that cannot matter looks
+/// at them with [`crate::sql::look::glance`] first.
+pub fn plan(text: &[u8], context: &PlanContext<'_>, protocol: Protocol) -> Planned {
     let Some(mut lexer) = Lexer::new(text, *context.dialect) else {
         return Planned::Refused(PlanRefusal::new("the statement has 4 GiB or more; send less at a time"));
     };
+    let several = context.multi_statements && protocol == Protocol::Text;
     let mut walk = Walk { several, ..Walk::new(text, context, protocol) };
     for nth in 0.. {
         lexer.reset_params();
@@ -232,7 +229,8 @@ impl Walk<'_> {
         if !self.several {
             return Ok(false);
         }
-        let skipped = if is_routine { routine::skip(lexer) } else { lexer.skip_statement().map(Some) };
+        let skipped =
+            if is_routine { statement::skip_routine(lexer) } else { lexer.skip_statement().map(Some) };
         match skipped {
             Ok(Some(more)) => Ok(more),
             Ok(None) => self.doubt(start, Odd { at: start, what: "the end of a routine" }),
@@ -255,7 +253,7 @@ impl Walk<'_> {
     fn doubt(&mut self, start: u32, odd: Odd) -> Result<bool, Halt> {
         let rest = self.text.get(start as usize..).unwrap_or_default();
         if self.context.any_rules && may_insert(rest) {
-            return Err(Box::new(self.unreadable(start, at_byte(odd))));
+            return Err(Box::new(self.unreadable(start, odd)));
         }
         self.effects.opaque = true;
         Ok(false)

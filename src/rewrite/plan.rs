@@ -65,6 +65,28 @@ pub struct PlanContext<'a> {
     pub session: &'a (dyn prepared_names::SessionFacts + Sync),
 }
 
+impl<'a> PlanContext<'a> {
+    /// One statement of a session that has done nothing yet, where there are rules.
+    pub fn fresh(
+        dialect: &'a Dialect,
+        default_schema: Option<&'a str>,
+        tables: &'a (dyn Fn(&str, &str) -> Lookup + Sync),
+    ) -> Self {
+        PlanContext {
+            dialect,
+            multi_statements: false,
+            default_schema,
+            insert_id_is_set: false,
+            cannot_update: &[],
+            any_rules: true,
+            tables,
+            id_names: &(),
+            hidden: &|_, _| false,
+            session: &prepared_names::Fresh,
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     /// COM_QUERY

@@ -8,7 +8,6 @@
 mod tree;
 
 use std::borrow::Cow;
-use std::fmt;
 use std::num::NonZeroU64;
 
 use memchr::{memchr, memmem};
@@ -35,20 +34,9 @@ pub enum Opinion {
 }
 
 /// A difference by more than the ids; holds nothing of the statement.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct Difference(&'static str);
-
-impl Difference {
-    pub fn as_str(self) -> &'static str {
-        self.0
-    }
-}
-
-impl fmt::Display for Difference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
-    }
-}
 
 /// The form of the ids in the rewritten text.
 #[derive(Debug, Clone, Copy)]

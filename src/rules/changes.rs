@@ -2,7 +2,6 @@
 //! files.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -10,42 +9,15 @@ use serde::Serialize;
 use super::model::{GeneratorKind, GeneratorSpec, Rule};
 use super::set::RuleSet;
 use crate::ids::nodes::Node;
-use crate::ids::sequence::{Batch, Seed};
+use crate::ids::sequence::Batch;
 use crate::toml_file::Interval;
-
-/// One rule or generator that has come, gone or changed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
-    /// `table shop.orders`, `generator shop.g`
-    what: String,
-    how: How,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum How {
-    /// With these keys, as `key value`.
-    Added(Vec<String>),
-    Removed,
-    /// With these changed keys, as `key old -> new`.
-    Changed(Vec<String>),
-}
-
-impl fmt::Display for Change {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.how {
-            How::Added(keys) => write!(f, "{} is new: {}", self.what, keys.join(", ")),
-            How::Removed => write!(f, "{} is removed from the rules", self.what),
-            How::Changed(keys) => write!(f, "{} has changed: {}", self.what, keys.join(", ")),
-        }
-    }
-}
 
 /// The keys of a rule or generator that act, in the order in which they are listed.
 type Keys = Vec<(&'static str, String)>;
 
 /// All that acts otherwise under `new` than under `old`; where it stands in the files does not
 /// count. Generators first, each kind by name.
-pub fn changes(old: &RuleSet, new: &RuleSet) -> Vec<Change> {
+pub fn changes(old: &RuleSet, new: &RuleSet) -> Vec<String> {
     let generators = |rules: &RuleSet| -> BTreeMap<String, Keys> {
         rules.specs().map(|spec| (format!("generator {}", spec.name), keys_of_generator(spec))).collect()
     };
@@ -60,19 +32,24 @@ pub fn changes(old: &RuleSet, new: &RuleSet) -> Vec<Change> {
     all
 }
 
-fn between(mut old: BTreeMap<String, Keys>, new: BTreeMap<String, Keys>) -> Vec<Change> {
-    let mut changes = Vec::new();
+fn between(mut old: BTreeMap<String, Keys>, new: BTreeMap<String, Keys>) -> Vec<String> {
+    // By `table shop.orders`, `generator shop.g`.
+    let mut changes = BTreeMap::new();
     for (what, keys) in new {
         let how = match old.remove(&what) {
-            None => How::Added(keys.into_iter().map(|(key, value)| format!("{key} {value}")).collect()),
-            Some(before) if before != keys => How::Changed(differing(&before, &keys)),
+            None => {
+                let keys: Vec<_> = keys.into_iter().map(|(key, value)| format!("{key} {value}")).collect();
+                format!("is new: {}", keys.join(", "))
+            }
+            Some(before) if before != keys => {
+                format!("has changed: {}", differing(&before, &keys).join(", "))
+            }
             Some(_) => continue,
         };
-        changes.push(Change { what, how });
+        changes.insert(what, how);
     }
-    changes.extend(old.into_keys().map(|what| Change { what, how: How::Removed }));
-    changes.sort_by(|a, b| a.what.cmp(&b.what));
-    changes
+    changes.extend(old.into_keys().map(|what| (what, "is removed from the rules".to_owned())));
+    changes.into_iter().map(|(what, how)| format!("{what} {how}")).collect()
 }
 
 fn differing(old: &Keys, new: &Keys) -> Vec<String> {
@@ -103,52 +80,42 @@ fn keys_of_rule(rule: &Rule) -> Keys {
 }
 
 fn keys_of_generator(spec: &GeneratorSpec) -> Keys {
-    let mut keys = keys_of_kind(&spec.kind);
+    let or_none = |value: Option<String>| value.unwrap_or_else(|| "none".to_owned());
+    let mut keys = match &spec.kind {
+        GeneratorKind::Sequence(sequence) => {
+            let batch = match sequence.batch {
+                Batch::Auto => "auto".to_owned(),
+                Batch::Fixed(ids) => ids.to_string(),
+            };
+            vec![
+                ("kind", "sequence".to_owned()),
+                ("start", sequence.start.to_string()),
+                ("step", sequence.step.to_string()),
+                ("offset", sequence.offset.to_string()),
+                ("batch", batch),
+                ("low_water", sequence.low_water.to_string()),
+                ("max", or_none(sequence.max.map(|max| max.to_string()))),
+                ("seed", word(&sequence.seed)),
+            ]
+        }
+        GeneratorKind::Timestamp(timestamp) => {
+            let node = match timestamp.node {
+                Node::Auto => "auto".to_owned(),
+                Node::Fixed(node) => node.to_string(),
+            };
+            vec![
+                ("kind", "timestamp".to_owned()),
+                ("layout", format!("({})", timestamp.layout)),
+                ("random_start", timestamp.layout.random_start().to_string()),
+                ("node", node),
+                ("advance", interval(timestamp.advance)),
+                ("max_ahead", or_none(timestamp.max_ahead.map(interval))),
+                ("max_forward", interval(timestamp.max_forward)),
+            ]
+        }
+    };
     keys.push(("sql", spec.sql.to_string()));
     keys
-}
-
-fn keys_of_kind(kind: &GeneratorKind) -> Keys {
-    let or_none = |value: Option<String>| value.unwrap_or_else(|| "none".to_owned());
-    match kind {
-        GeneratorKind::Sequence(sequence) => vec![
-            ("kind", "sequence".to_owned()),
-            ("start", sequence.start.to_string()),
-            ("step", sequence.step.to_string()),
-            ("offset", sequence.offset.to_string()),
-            (
-                "batch",
-                match sequence.batch {
-                    Batch::Auto => "auto".to_owned(),
-                    Batch::Fixed(ids) => ids.to_string(),
-                },
-            ),
-            ("low_water", sequence.low_water.to_string()),
-            ("max", or_none(sequence.max.map(|max| max.to_string()))),
-            (
-                "seed",
-                match sequence.seed {
-                    Seed::Tables => "tables".to_owned(),
-                    Seed::None => "none".to_owned(),
-                },
-            ),
-        ],
-        GeneratorKind::Timestamp(timestamp) => vec![
-            ("kind", "timestamp".to_owned()),
-            ("layout", format!("({})", timestamp.layout)),
-            ("random_start", timestamp.layout.random_start().to_string()),
-            (
-                "node",
-                match timestamp.node {
-                    Node::Auto => "auto".to_owned(),
-                    Node::Fixed(node) => node.to_string(),
-                },
-            ),
-            ("advance", interval(timestamp.advance)),
-            ("max_ahead", or_none(timestamp.max_ahead.map(interval))),
-            ("max_forward", interval(timestamp.max_forward)),
-        ],
-    }
 }
 
 fn interval(duration: Duration) -> String {
@@ -171,8 +138,7 @@ mod tests {
 
     #[track_caller]
     fn check(old: &str, new: &str, expect: &[&str]) {
-        let told: Vec<String> = changes(&rules(old), &rules(new)).iter().map(ToString::to_string).collect();
-        assert_eq!(told, expect);
+        assert_eq!(changes(&rules(old), &rules(new)), expect);
     }
 
     const G: &str = "[generators.g]\nkind = \"sequence\"\n";
@@ -216,7 +182,6 @@ mod tests {
     fn a_generator_of_the_other_kind() {
         let timestamp = "[generators.g]\nkind = \"timestamp\"\nlayout = \"snowflake\"\nmax_ahead = \"90s\"\n";
         let told = changes(&rules(&[G, T].concat()), &rules(&[timestamp, T].concat()));
-        let told: Vec<String> = told.iter().map(ToString::to_string).collect();
         assert_eq!(told.len(), 2, "{told:?}");
         for part in [
             "generator s.g has changed: kind sequence -> timestamp, layout none -> (",

@@ -1,6 +1,5 @@
 //! A rules file as it is written. The JSON schema and the reference are made from these types and their comments.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::time::Duration;
@@ -131,30 +130,13 @@ pub enum NodeKey {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum LayoutKey {
-    Preset(PresetName),
+    Preset(#[schemars(schema_with = "presets")] String),
     Table(LayoutTable),
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PresetName(String);
-
-impl PresetName {
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl JsonSchema for PresetName {
-    fn schema_name() -> Cow<'static, str> {
-        "PresetName".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let names: Vec<_> = Preset::living().map(|preset| preset.name).collect();
-        json_schema!({ "type": "string", "enum": names })
-    }
-    fn inline_schema() -> bool {
-        true
-    }
+fn presets(_: &mut SchemaGenerator) -> Schema {
+    let names: Vec<_> = Preset::living().map(|preset| preset.name).collect();
+    json_schema!({ "type": "string", "enum": names })
 }
 
 /// A layout of your own.

@@ -236,21 +236,17 @@ impl Mentions {
                 let is_it =
                     |schema: &String| schema.eq_ignore_ascii_case(name) || *schema == name.to_lowercase();
                 let exact = self.schemas.iter().position(is_it).map_or(0, bit);
-                self.wide.iter().fold(exact, |all, &place| all | self.wide_bit(place, name))
+                let lower = name.to_lowercase();
+                let fits = |place: &&usize| {
+                    self.schemas.get(**place).is_some_and(|pattern| pattern::matches(pattern, &lower))
+                };
+                self.wide.iter().filter(fits).fold(exact, |all, &place| all | bit(place))
             }
             DefaultSchema::OneOf(one, others) => {
                 let others = others.iter().map(|name| DefaultSchema::Is(name));
                 others.fold(self.schemas_of(DefaultSchema::of(one)), |all, name| all | self.schemas_of(name))
             }
         }
-    }
-}
-
-impl Mentions {
-    /// The bit of a pattern of schemas, where it means this one.
-    fn wide_bit(&self, place: usize, name: &str) -> Schemas {
-        let fits = |pattern: &String| pattern::matches(pattern, &name.to_lowercase());
-        self.schemas.get(place).filter(|pattern| fits(pattern)).map_or(0, |_| bit(place))
     }
 }
 

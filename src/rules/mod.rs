@@ -7,7 +7,6 @@
 mod changes;
 pub mod column;
 pub mod keys;
-mod life;
 mod limits;
 mod load;
 pub mod mentions;
@@ -19,8 +18,9 @@ pub mod template;
 mod timestamp;
 mod watch;
 
-pub use changes::{Change, changes, word};
-pub use life::short_lived;
+pub use changes::{changes, word};
+
 pub use load::{is_of_unused, load};
 pub use set::{Ambiguous, RuleSet, is_of_the_server};
+pub use timestamp::short_lived;
 pub use watch::{Mark, Watch};

@@ -138,6 +138,29 @@ pub struct Rule {
 }
 
 impl Rule {
+    /// A rule with these keys; the others have their defaults.
+    pub fn new(
+        (schema, table, column): (&str, &str, &str),
+        generator: GeneratorName,
+        explicit: Explicit,
+        origin: Origin,
+    ) -> Rule {
+        Rule {
+            schema: schema.to_owned(),
+            of_schemas: None,
+            table: table.to_owned(),
+            column: column.to_owned(),
+            generator,
+            made_from: None,
+            explicit,
+            insert_id: InsertId::default(),
+            mode: Mode::default(),
+            unavailable: Unavailable::default(),
+            collide: Collide::default(),
+            origin,
+        }
+    }
+
     /// True if the rule is for all tables that match, and not for one that it names.
     pub fn is_pattern(&self) -> bool {
         self.of_schemas.is_some() || is_pattern(&self.table)
@@ -246,10 +269,14 @@ impl ColumnShape {
 
     /// True if ids can be stored in the column at all: in integers, exact numbers, floats, doubles, text and binary strings.
     pub fn holds_ids(&self) -> bool {
-        let texts = ["char", "text", "binary", "blob"];
         self.highest().is_some()
             || matches!(self.data_type.as_str(), "decimal" | "float" | "double")
-            || texts.iter().any(|kind| self.data_type.ends_with(kind))
+            || self.holds_text()
+    }
+
+    /// True if the column's values are compared letter by letter.
+    pub fn holds_text(&self) -> bool {
+        holds_text(&self.data_type)
     }
 
     /// The highest value; `None` for columns that are no integers. Source: MySQL manual, "Integer Types".
@@ -285,6 +312,11 @@ impl TableShape {
     pub fn column(&self, name: &str) -> Option<&ColumnShape> {
         self.columns.iter().find(|column| same_column(&column.name, name))
     }
+}
+
+/// True if values of this type are compared letter by letter.
+pub fn holds_text(data_type: &str) -> bool {
+    ["char", "text", "binary", "blob"].iter().any(|kind| data_type.to_ascii_lowercase().ends_with(kind))
 }
 
 #[cfg(test)]

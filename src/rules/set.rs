@@ -290,24 +290,13 @@ fn index(rules: &[Arc<Rule>], case: NameCase) -> Index {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::RuleSet;
-    use crate::rules::model::{Collide, Explicit, GeneratorName, InsertId, Mode, Origin, Rule, Unavailable};
+    use crate::rules::model::{Explicit, GeneratorName, Mode, Origin, Rule};
     use crate::table_name::NameCase::{self, Insensitive, Sensitive};
 
     pub(crate) fn rule(schema: &str, table: &str) -> Rule {
-        Rule {
-            schema: schema.into(),
-            of_schemas: None,
-            table: table.into(),
-            column: "id".into(),
-            generator: GeneratorName { schema: schema.into(), name: "ids".into() },
-            made_from: None,
-            explicit: Explicit::Advance,
-            insert_id: InsertId::Session,
-            mode: Mode::On,
-            unavailable: Unavailable::Refuse,
-            collide: Collide::Raise,
-            origin: Origin { file: "rules/shop.toml".into(), line: 7 },
-        }
+        let generator = GeneratorName { schema: schema.into(), name: "ids".into() };
+        let origin = Origin { file: "rules/shop.toml".into(), line: 7 };
+        Rule::new((schema, table, "id"), generator, Explicit::Advance, origin)
     }
 
     fn rules() -> RuleSet {

@@ -3,12 +3,14 @@
 use std::num::NonZeroU64;
 use std::time::Duration;
 
+use super::RuleSet;
 use super::keys::{EpochKey, FieldKey, FieldKind, Generator, LayoutKey, LayoutTable, NodeKey, RulesFile};
+use super::model::GeneratorKind;
 use crate::ids::layout::presets::Preset;
 use crate::ids::layout::{Field, Layout, LayoutError, Moment, Part};
 use crate::ids::nodes::Node;
 use crate::ids::timestamp::TimestampSpec;
-use crate::toml_file::{Findings, Source, join};
+use crate::toml_file::{Finding, Findings, Source, join};
 
 const ADVANCE_MIN: Duration = Duration::from_secs(1);
 const ADVANCE_MAX: Duration = Duration::from_hours(24);
@@ -131,4 +133,31 @@ fn field(written: &FieldKey) -> Result<Option<Field>, (&'static str, &'static st
         return Err(("random_start", "is a key of the sequence field; remove it, or move it to that field"));
     }
     Ok(Some(Field { part, bits, shift: written.shift }))
+}
+
+/// A layout must last so long from now on.
+const LIFE_MIN: Duration = Duration::from_hours(5 * 8766);
+
+/// Generators that have no ids at `now`, or soon will have none.
+pub fn short_lived(rules: &RuleSet, now: Moment) -> Vec<Finding> {
+    let errors = rules.specs().filter_map(|generator| {
+        let GeneratorKind::Timestamp(timestamp) = &generator.kind else { return None };
+        let layout = &timestamp.layout;
+        let (epoch, end) = (layout.epoch(), layout.end());
+        let left = Duration::from_micros(end.micros().saturating_sub(now.micros()));
+        let text = if epoch > now {
+            format!("its epoch, {epoch}, is in the future; write an epoch in the past")
+        } else if left < LIFE_MIN {
+            let when = if left.is_zero() { "ended on" } else { "will end on" };
+            format!(
+                "{when} {end}, and a layout must last for 5 more years; write a layout of your own with a later epoch or a \
+                 longer timestamp"
+            )
+        } else {
+            return None;
+        };
+        let key = join(&join("generators", &generator.name.name), "layout");
+        Some(Finding::error(&generator.origin.file, Some(generator.origin.line), Some(&key), text))
+    });
+    errors.collect()
 }

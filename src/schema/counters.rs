@@ -7,10 +7,9 @@ use std::time::Duration;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Row, Value};
 
-use super::{
-    BINDING_LOCK_SECONDS, Schema, SchemaError, TABLES_PER_QUERY, as_highest, number, quoted, text, within,
-};
+use super::{BINDING_LOCK_SECONDS, Schema, SchemaError, TABLES_PER_QUERY, as_highest, number, text, within};
 use crate::rules::model::ColumnShape;
+use crate::sql::name::quoted;
 use crate::text_query::with_values;
 
 /// A column with AUTO_INCREMENT and its table.

@@ -88,7 +88,8 @@ impl Token {
 }
 
 /// A part of the text that cannot be read for certain, and the byte where it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{what} at byte {at}")]
 pub struct Odd {
     pub at: u32,
     pub what: &'static str,
@@ -418,14 +419,10 @@ impl<'a> Lexer<'a> {
 
     /// Reads this sign, if it is what follows. A comment in front of it is not looked through.
     pub(super) fn eat_plain(&mut self, sign: u8) -> bool {
-        let mut ahead = self.at;
-        while self.text.get(ahead).is_some_and(|&byte| is_blank(byte)) {
-            ahead += 1;
-        }
-        let found = self.text.get(ahead) == Some(&sign);
-        if found {
-            self.at = ahead + 1;
-        }
+        let before = self.at;
+        self.skip_blanks();
+        let found = self.byte(0) == Some(sign);
+        self.at = if found { self.at + 1 } else { before };
         found
     }
 

@@ -269,18 +269,10 @@ fn partition(lexer: &mut Lexer<'_>, load: &mut Load) -> Result<bool, Odd> {
     if !lexer.eat_punct(b'(')? {
         return Ok(false);
     }
-    loop {
-        let name = lexer.next()?;
-        let next = lexer.next()?;
-        if !name::is_name(name) || !next.is_punct(b',') && !next.is_punct(b')') {
-            return Ok(false);
-        }
-        if next.is_punct(b')') {
-            let span = Span { start, end: next.span.end };
-            load.partition = Some(span);
-            return Ok(is_whole(lexer.text(), span));
-        }
-    }
+    let Some(close) = name::list_end(lexer)? else { return Ok(false) };
+    let span = Span { start, end: close.span.end };
+    load.partition = Some(span);
+    Ok(is_whole(lexer.text(), span))
 }
 
 /// Reads the clauses on how the file is read, from CHARACTER SET to IGNORE n LINES. True if they are understood.

@@ -119,6 +119,19 @@ pub(super) fn table(lexer: &mut Lexer<'_>, first: Token) -> Result<Option<Path>,
     Ok(path(lexer, first)?.filter(|path| !path.deep))
 }
 
+/// After an opening parenthesis: names with commas between, to the closing one. `None`: something else.
+pub(super) fn list_end(lexer: &mut Lexer<'_>) -> Result<Option<Token>, Odd> {
+    loop {
+        if !is_name(lexer.next()?) {
+            return Ok(None);
+        }
+        let next = lexer.next()?;
+        if !next.is_punct(b',') {
+            return Ok(Some(next).filter(|next| next.is_punct(b')')));
+        }
+    }
+}
+
 /// Gives every word and quoted name of a text, each with what stands before its dot. Words of the language are
 /// among them.
 pub(crate) fn each_name(
@@ -159,16 +172,12 @@ pub(super) fn is_glued(before: Token, word: Token) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{ClientCharset, Dialect, each_name};
-    use crate::sql::dialect::{Server, SqlMode};
+    use super::{Dialect, each_name};
+    use crate::sql::dialect::SqlMode;
 
     #[test]
     fn each_name_of_a_text() {
-        let dialect = |mode| Dialect {
-            server: Server::parse("10.11.6-MariaDB").expect("a version"),
-            sql_mode: SqlMode::parse(mode),
-            charset: ClientCharset::Utf8,
-        };
+        let dialect = |mode| Dialect { sql_mode: SqlMode::parse(mode), ..Dialect::MARIADB };
         for (mode, text, expect) in [
             ("", "a.b", "a a.b"),
             ("", "`a` . /* c */ `b c`.d x", "a a.b c b c.d x"),

@@ -4,7 +4,6 @@ pub mod ddl;
 pub mod dynamic;
 pub mod for_statement;
 pub mod moves;
-pub mod routine;
 pub mod set;
 pub mod view;
 
@@ -13,7 +12,7 @@ use self::dynamic::Dynamic;
 use self::for_statement::ForStatement;
 use self::set::Settings;
 use super::insert::Verb;
-use super::lex::{Lexer, Odd};
+use super::lex::{Lexer, Odd, Token, TokenKind};
 use super::name::{self, Path};
 
 /// A statement, as far as ids and the reading of what follows depend on it.
@@ -171,4 +170,54 @@ fn load(lexer: &mut Lexer<'_>) -> Result<Statement, Odd> {
             return Ok(Statement::Load(name::table(lexer, first)?));
         }
     }
+}
+
+/// Moves after the `;` that ends the statement, or to the end; says whether there was one. `None`:
+/// the blocks do not close, so nothing is known about where it ends.
+pub fn skip_routine(lexer: &mut Lexer<'_>) -> Result<Option<bool>, Odd> {
+    let mut depth = 0u32;
+    let mut starts = false;
+    let mut last: Option<Token> = None;
+    loop {
+        let token = lexer.next()?;
+        let text = lexer.text();
+        let is = |words: &[&str]| words.iter().any(|word| token.is_word(text, word));
+        let is_name_part = last.is_some_and(|t| t.is_punct(b'.') || t.is_punct(b'@'));
+        let mut starts_next = false;
+        match token.kind {
+            TokenKind::End => return Ok((depth == 0).then_some(false)),
+            TokenKind::Punct(b';') if depth == 0 => return Ok(Some(true)),
+            TokenKind::Punct(b';' | b':') => starts_next = true,
+            TokenKind::Word if !is_name_part => {
+                if is(&["END"]) {
+                    let Some(less) = depth.checked_sub(1) else { return Ok(None) };
+                    depth = less;
+                    end_of(lexer)?;
+                } else if is(&["THEN"]) && depth == 0 {
+                    // A body that is a single IF.
+                    depth = 1;
+                } else if is(&["BEGIN", "CASE"]) || (starts || depth == 0) && is(&["LOOP", "WHILE"]) {
+                    depth += 1;
+                } else if starts && is(&["IF", "FOR", "REPEAT"]) {
+                    let calls = is(&["REPEAT"]) && lexer.peek()?.is_punct(b'(');
+                    depth += u32::from(!calls);
+                }
+                starts_next = is(&["BEGIN", "THEN", "ELSE", "DO", "LOOP", "REPEAT", "ATOMIC"]);
+            }
+            _ => {}
+        }
+        starts = starts_next;
+        last = Some(token);
+    }
+}
+
+/// After END: the word that names the block.
+fn end_of(lexer: &mut Lexer<'_>) -> Result<(), Odd> {
+    let next = lexer.peek()?;
+    let names_block =
+        ["IF", "CASE", "LOOP", "WHILE", "REPEAT", "FOR"].iter().any(|word| lexer.is_word(next, word));
+    if name::is_name(next) && names_block {
+        lexer.next()?;
+    }
+    Ok(())
 }

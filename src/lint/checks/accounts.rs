@@ -63,7 +63,9 @@ pub(in crate::lint) fn judge(survey: &Survey<'_>, found: &mut Vec<Finding>) {
 #[derive(Clone, Copy)]
 enum Lack {
     Insert,
+    /// On MariaDB: the account can insert ids and update rows, but cannot update their ids.
     Update,
+    /// The account fills columns that it may not read. The id does not count: it is read only if a statement brings it.
     Select,
 }
 
@@ -76,30 +78,21 @@ struct Judged<'a> {
 
 impl Judged<'_> {
     fn lacks(&self, lack: Lack, account: &Account<'_>) -> bool {
-        match lack {
-            Lack::Insert => self.lacks_id(account),
-            Lack::Update => self.lacks_update(account),
-            Lack::Select => self.lacks_select(account),
-        }
-    }
-
-    fn lacks_id(&self, account: &Account<'_>) -> bool {
-        !account.reach("INSERT", self.live).covers(&self.id.shape.name)
-    }
-
-    /// True on MariaDB if the account can insert ids and update rows, but cannot update their ids.
-    fn lacks_update(&self, account: &Account<'_>) -> bool {
         let id = &self.id.shape.name;
-        let updates = account.reach("UPDATE", self.live);
-        self.is_mariadb && updates.is_any() && !updates.covers(id) && !self.lacks_id(account)
-    }
-
-    /// True if the account fills columns that it may not read. The id does not count: it is read only if a statement brings it.
-    fn lacks_select(&self, account: &Account<'_>) -> bool {
-        let (inserts, reads) = (account.reach("INSERT", self.live), account.reach("SELECT", self.live));
-        let mut columns =
-            self.live.table.shapes().filter(|shape| !same_column(&shape.name, &self.id.shape.name));
-        columns.any(|shape| inserts.covers(&shape.name) && !reads.covers(&shape.name))
+        let reach = |privilege| account.reach(privilege, self.live);
+        match lack {
+            Lack::Insert => !reach("INSERT").covers(id),
+            Lack::Update => {
+                let updates = reach("UPDATE");
+                let may_insert_ids = || !self.lacks(Lack::Insert, account);
+                self.is_mariadb && updates.is_any() && !updates.covers(id) && may_insert_ids()
+            }
+            Lack::Select => {
+                let (inserts, reads) = (reach("INSERT"), reach("SELECT"));
+                let mut columns = self.live.table.shapes().filter(|shape| !same_column(&shape.name, id));
+                columns.any(|shape| inserts.covers(&shape.name) && !reads.covers(&shape.name))
+            }
+        }
     }
 
     fn finding(&self, lack: Lack, who: &[&str]) -> Finding {

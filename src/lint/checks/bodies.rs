@@ -3,7 +3,7 @@
 use crate::lint::checks::counters::are_apart;
 use crate::lint::checks::grants::dialect_server;
 use crate::lint::checks::views;
-use crate::lint::finding::{Code, Finding, Where};
+use crate::lint::finding::{Code, Finding, Severity, Where};
 use crate::lint::survey::{Live, Survey};
 use crate::rules::model::GeneratorKind;
 use crate::schema::facts::{Body, BodyKind};
@@ -45,10 +45,7 @@ pub(in crate::lint) fn judge(survey: &Survey<'_>, found: &mut Vec<Finding>) {
         match scan(text, dialect) {
             Ok(scan) => of_scan(survey, body, &scan, found),
             Err(odd) => {
-                let why = format!(
-                    "Rowstamp cannot reliably read the text ({} at byte {}): {UNKNOWN}",
-                    odd.what, odd.at
-                );
+                let why = format!("Rowstamp cannot reliably read the text ({odd}): {UNKNOWN}");
                 let remedy = "look at the text yourself, or rewrite that part";
                 found.push(unread(Code::BodyUnreadable, why, remedy));
             }
@@ -115,41 +112,28 @@ fn place(body: &Body, live: &Live<'_>) -> Where {
 }
 
 fn inserts(survey: &Survey<'_>, body: &Body, live: &Live<'_>, insert: &Inserted) -> Finding {
-    let (what, id) = (kind(body), &live.rule.column);
+    let id = &live.rule.column;
     let counter = live.column.is_some_and(|column| column.shape.auto_increment);
+    let is_apart = counter && is_apart(survey, live);
+    let is_error = insert.writes(id) == Some(false) && !is_apart;
+    let which = match insert.writes(id) {
+        Some(true) => format!("writes {id} itself: the generator does not know these ids"),
+        None => format!("is without a column list: NULL or 0 for {id} gets no id from the generator"),
+        Some(false) if is_apart => format!(
+            "leaves {id} out: while the column is AUTO_INCREMENT, the row gets an id from the counter; the generator does not issue \
+             the counter's ids"
+        ),
+        Some(false) if counter => format!(
+            "leaves {id} out: the row gets an id from the AUTO_INCREMENT counter, and the generator issues the same id"
+        ),
+        Some(false) => format!("leaves {id} out: without AUTO_INCREMENT the INSERT fails, or stores 0"),
+    };
+    let why = format!("{}: Rowstamp does not see its INSERT, which {which}", kind(body));
     let remedy = format!(
         "move the INSERT to the application, or let the INSERT write a value for {id} that the generator does not issue"
     );
-    match insert.writes(id) {
-        Some(true) => {
-            let why = format!(
-                "{what}: Rowstamp does not see its INSERT, which writes {id} itself: the generator does not know these ids"
-            );
-            Finding::warning(Code::BodyInserts, place(body, live), why, remedy)
-        }
-        None => {
-            let why = format!(
-                "{what}: Rowstamp does not see its INSERT, which is without a column list: NULL or 0 for {id} gets no id from the generator"
-            );
-            Finding::warning(Code::BodyInserts, place(body, live), why, remedy)
-        }
-        Some(false) if counter && is_apart(survey, live) => {
-            let why = format!(
-                "{what}: Rowstamp does not see its INSERT, which leaves {id} out: while the column is AUTO_INCREMENT, the row gets an \
-                 id from the counter; the generator does not issue the counter's ids"
-            );
-            Finding::warning(Code::BodyInserts, place(body, live), why, remedy)
-        }
-        Some(false) => {
-            let becomes = if counter {
-                "the row gets an id from the AUTO_INCREMENT counter, and the generator issues the same id"
-            } else {
-                "without AUTO_INCREMENT the INSERT fails, or stores 0"
-            };
-            let why = format!("{what}: Rowstamp does not see its INSERT, which leaves {id} out: {becomes}");
-            Finding::error(Code::BodyInserts, place(body, live), why, remedy)
-        }
-    }
+    let finding = Finding::warning(Code::BodyInserts, place(body, live), why, remedy);
+    if is_error { Finding { severity: Severity::Error, ..finding } } else { finding }
 }
 
 /// In the midst of a migration the two share the numbers.

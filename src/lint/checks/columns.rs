@@ -6,25 +6,6 @@ use crate::rules::model::Unavailable;
 use crate::schema::facts::ColumnFacts;
 use crate::sql::name::quoted;
 
-/// Types that ids can be stored in, though they are no integers.
-pub(in crate::lint) fn is_text(data_type: &str) -> bool {
-    matches!(
-        data_type,
-        "char"
-            | "varchar"
-            | "tinytext"
-            | "text"
-            | "mediumtext"
-            | "longtext"
-            | "binary"
-            | "varbinary"
-            | "tinyblob"
-            | "blob"
-            | "mediumblob"
-            | "longblob"
-    )
-}
-
 pub(in crate::lint) fn judge(survey: &Survey<'_>, found: &mut Vec<Finding>) {
     for live in &survey.tables {
         let Some(column) = live.column else {
@@ -88,7 +69,7 @@ fn kind(live: &Live<'_>, column: &ColumnFacts) -> Option<Finding> {
     }
     let remedy = live.widen(column);
     let data_type = shape.data_type.as_str();
-    if is_text(data_type) || matches!(data_type, "decimal" | "double") {
+    if shape.holds_text() || matches!(data_type, "decimal" | "double") {
         let cost = match data_type {
             "double" => "rounds ids above 2^53",
             "decimal" => "costs more than an integer to compare and to index",

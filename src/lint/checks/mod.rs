@@ -8,7 +8,6 @@ pub(super) mod floors;
 pub(super) mod grants;
 pub(super) mod keys;
 pub(super) mod names;
-pub(super) mod rights;
 pub(super) mod server;
 pub(super) mod stored;
 pub(super) mod users;

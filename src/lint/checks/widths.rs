@@ -3,8 +3,7 @@
 use crate::ids::layout::{Layout, Moment};
 use crate::ids::sequence::SequenceSpec;
 use crate::ids::{BIGINT_MAX, ID_MAX};
-use crate::lint::checks::columns::is_text;
-use crate::lint::finding::{Code, Finding, Where};
+use crate::lint::finding::{Code, Finding, Severity, Where};
 use crate::lint::survey::{Live, Survey};
 use crate::rules::model::{GeneratorKind, GeneratorSpec};
 use crate::schema::facts::ColumnFacts;
@@ -47,7 +46,7 @@ pub(in crate::lint) fn capacity(column: &ColumnFacts) -> Option<u64> {
             let (digits, behind) = column.digits?;
             nines(digits.saturating_sub(behind)).unwrap_or(ID_MAX)
         }
-        text if is_text(text) => column.length.and_then(nines).unwrap_or(ID_MAX),
+        _ if shape.holds_text() => column.length.and_then(nines).unwrap_or(ID_MAX),
         _ => shape.highest()?,
     };
     Some(max.min(ID_MAX))
@@ -174,36 +173,22 @@ fn javascript(survey: &Survey<'_>, spec: &GeneratorSpec) -> Option<Finding> {
     // Ids that a narrower column cannot hold are never issued.
     let (live, _) = holds.filter(|(_, max)| *max > DOUBLE_MAX).min_by_key(|(live, _)| &live.table.name)?;
     let place = Where::object(&spec.name).at(&spec.origin);
-    let remedy = "send ids to browsers and JSON as strings, or choose layout = \"js-safe\"";
-    match &spec.kind {
+    let (is_now, why, remedy) = match &spec.kind {
         GeneratorKind::Timestamp(timestamp) => {
             let layout = &timestamp.layout;
             let (today, end) =
                 (last_id_of(layout, layout.tick_at(now(survey))), last_id_of(layout, layout.last_tick()));
-            if end <= DOUBLE_MAX {
-                return None;
-            }
             let why = format!("the ids go up to {end}: JavaScript rounds ids above 2^53-1 = {DOUBLE_MAX}");
-            Some(if today > DOUBLE_MAX {
-                Finding::warning(Code::JsUnsafe, place, why, remedy)
-            } else {
-                Finding::note(Code::JsUnsafe, place, why, remedy)
-            })
+            ((end > DOUBLE_MAX).then_some(today > DOUBLE_MAX)?, why, "choose layout = \"js-safe\"".to_owned())
         }
         GeneratorKind::Sequence(sequence) => {
-            let next = survey.next_id(live);
+            let is_now = survey.next_id(live) > DOUBLE_MAX;
             let is_meant = sequence.max.is_some_and(|max| max > DOUBLE_MAX);
-            (next > DOUBLE_MAX || is_meant).then(|| {
-                let why =
-                    format!("the sequence can go above 2^53-1 = {DOUBLE_MAX}: JavaScript rounds such ids");
-                let remedy = format!("send ids to browsers and JSON as strings, or write max = {DOUBLE_MAX}");
-                let finding = Finding::warning(Code::JsUnsafe, place, why, remedy);
-                if next > DOUBLE_MAX {
-                    finding
-                } else {
-                    Finding { severity: crate::lint::Severity::Note, ..finding }
-                }
-            })
+            let why = format!("the sequence can go above 2^53-1 = {DOUBLE_MAX}: JavaScript rounds such ids");
+            ((is_now || is_meant).then_some(is_now)?, why, format!("write max = {DOUBLE_MAX}"))
         }
-    }
+    };
+    let remedy = format!("send ids to browsers and JSON as strings, or {remedy}");
+    let finding = Finding::warning(Code::JsUnsafe, place, why, remedy);
+    Some(if is_now { finding } else { Finding { severity: Severity::Note, ..finding } })
 }

@@ -32,11 +32,8 @@ const TEMPORARY: &str = "CREATE TEMPORARY TABLES ON SCHEMA";
 #[test]
 fn grants_on_single_columns() {
     let of = |rights: &[&str]| with(APP, rights);
-    of(&["INSERT(a)"]).says(
-        Code::AccountDenied,
-        Warning,
-        "GRANT INSERT (`id`) ON `shop`.`orders` TO 'app'@'%'",
-    );
+    let why = "GRANT INSERT (`id`) ON `shop`.`orders` TO 'app'@'%'";
+    of(&["INSERT(a)"]).says(Code::AccountDenied, Warning, why);
     of(&["INSERT(a)", "INSERT(ID)"]).check(Code::AccountDenied, None);
     of(&["INSERT(a)", "INSERT ON TABLE"]).check(Code::AccountDenied, None);
     of(&["INSERT(a)", "INSERT ON SCHEMA"]).check(Code::AccountDenied, None);
@@ -57,11 +54,8 @@ fn grants_on_single_columns() {
 
 #[test]
 fn what_a_stage_needs() {
-    with(APP, &["INSERT", "SELECT"]).says(
-        Code::AccountUnstaged,
-        Note,
-        "GRANT CREATE TEMPORARY TABLES ON `shop`.* TO 'app'@'%'",
-    );
+    let why = "GRANT CREATE TEMPORARY TABLES ON `shop`.* TO 'app'@'%'";
+    with(APP, &["INSERT", "SELECT"]).says(Code::AccountUnstaged, Note, why);
     let select = "GRANT SELECT ON `shop`.`orders` TO 'app'@'%'";
     with(APP, &["INSERT ON TABLE", TEMPORARY]).says(Code::AccountUnstaged, Note, select);
     with(APP, &["INSERT ON TABLE", TEMPORARY, "SELECT(a)"]).check(Code::AccountUnstaged, None);

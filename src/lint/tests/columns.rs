@@ -41,11 +41,8 @@ fn types() {
         Case::new().typed(column_type).check(Code::ColumnType, expect);
     }
     Case::new().check(Code::ColumnType, None);
-    Case::new().typed("float").says(
-        Code::ColumnType,
-        Error,
-        "ALTER TABLE `shop`.`orders` MODIFY `id` BIGINT NOT NULL, with its COMMENT and",
-    );
+    let why = "ALTER TABLE `shop`.`orders` MODIFY `id` BIGINT NOT NULL, with its COMMENT and";
+    Case::new().typed("float").says(Code::ColumnType, Error, why);
     for (column_type, expect) in [
         ("bigint(20)", None),
         ("decimal(20,0)", Some(Warning)),
@@ -78,11 +75,8 @@ fn ids_that_do_not_fit() {
         case.check(Code::ColumnTooNarrow, expect);
     }
     let narrow = Case::new().layout("snowflake").typed("int(11)");
-    narrow.says(
-        Code::ColumnTooNarrow,
-        Error,
-        "rowstamp migrate sql --step widen --table 'shop.orders' prints",
-    );
+    let why = "rowstamp migrate sql --step widen --table 'shop.orders' prints";
+    narrow.says(Code::ColumnTooNarrow, Error, why);
     let tso = Case::new().layout("pd-tso").typed("decimal(18,0)");
     tso.says(Code::ColumnTooNarrow, Warning, "shop.g makes larger ids from 20");
     // A sequence.
@@ -104,11 +98,8 @@ fn columns_that_fill_up() {
     let step = int().rules("kind = 'sequence'", "kind = 'sequence'\nstep = 2").holds(2_147_483_640);
     step.says(Code::ColumnNearlyFull, Warning, "ids left: 4\n");
     let max = Case::new().rules("kind = 'sequence'", "kind = 'sequence'\nmax = 1000").bound(900);
-    max.says(
-        Code::ColumnNearlyFull,
-        Warning,
-        "max = 1000, and the next id of shop.g is 900; ids left: 101\nraise generators.g.max",
-    );
+    let why = "max = 1000, and the next id of shop.g is 900; ids left: 101\nraise generators.g.max";
+    max.says(Code::ColumnNearlyFull, Warning, why);
 }
 
 #[test]
@@ -131,11 +122,8 @@ fn javascript() {
 fn signs_and_widths() {
     Case::new().check(Code::ColumnSigned, None);
     Case::new().typed("int(10) unsigned").check(Code::ColumnSigned, None);
-    Case::new().typed("int(11)").says(
-        Code::ColumnSigned,
-        Note,
-        "MODIFY `id` int UNSIGNED NOT NULL, with its COMMENT and other attributes unchanged; the column then holds ids up to 4294967295",
-    );
+    let why = "MODIFY `id` int UNSIGNED NOT NULL, with its COMMENT and other attributes unchanged; the column then holds ids up to 4294967295";
+    Case::new().typed("int(11)").says(Code::ColumnSigned, Note, why);
 
     let two = |second: &str| {
         let rule = "[tables.items]\ncolumn = 'id'\ngenerator = 'g'\n";
@@ -145,11 +133,8 @@ fn signs_and_widths() {
     // No id is above a signed one's.
     two("bigint(20) unsigned").check(Code::ColumnsDiffer, None);
     two("int(11)").says(Code::ColumnsDiffer, Warning, "the sequence ends at 2147483647 for both");
-    two("int(11)").typed("int(10) unsigned").says(
-        Code::ColumnsDiffer,
-        Warning,
-        "id is int(11), but the column of shop.orders",
-    );
+    let why = "id is int(11), but the column of shop.orders";
+    two("int(11)").typed("int(10) unsigned").says(Code::ColumnsDiffer, Warning, why);
     two("int(11)").layout("js-safe").check(Code::ColumnsDiffer, None);
 }
 
@@ -159,11 +144,8 @@ fn keys() {
     keys(vec![index("PRIMARY", true, &["ID"])]).check(Code::ColumnNotUnique, None);
     keys(vec![index("PRIMARY", true, &["a", "id"])]).check(Code::ColumnNotUnique, Some(Note));
     keys(vec![index("k", false, &["id"])]).check(Code::ColumnNotUnique, Some(Warning));
-    keys(Vec::new()).says(
-        Code::ColumnNotUnique,
-        Warning,
-        "ALTER TABLE `shop`.`orders` ADD UNIQUE KEY (`id`)",
-    );
+    let why = "ALTER TABLE `shop`.`orders` ADD UNIQUE KEY (`id`)";
+    keys(Vec::new()).says(Code::ColumnNotUnique, Warning, why);
 
     keys(vec![index("PRIMARY", true, &["a", "id"])]).check(Code::ColumnNotIndexed, Some(Warning));
     keys(vec![index("k", false, &["id", "a"])]).check(Code::ColumnNotIndexed, None);
@@ -177,11 +159,8 @@ fn keys() {
 fn what_stray_writers_leave() {
     Case::new().check(Code::ColumnDefault, None);
     Case::new().column(|column| column.is_nullable = true).says(Code::ColumnDefault, Warning, "stores NULL");
-    Case::new().column(|column| column.has_default = true).says(
-        Code::ColumnDefault,
-        Warning,
-        "stores the column's DEFAULT",
-    );
+    let why = "stores the column's DEFAULT";
+    Case::new().column(|column| column.has_default = true).says(Code::ColumnDefault, Warning, why);
     let kept = |case: Case| case.column(|column| column.shape.auto_increment = true);
     kept(Case::new().column(|column| column.is_nullable = true)).check(Code::ColumnDefault, None);
 
@@ -231,11 +210,8 @@ fn foreign_keys() {
         |column_type: &str| Case::new().facts(|facts| facts.foreign_keys.push(foreign_key(column_type)));
     key("bigint(20)").check(Code::ForeignKeyType, None);
     key("bigint(20) unsigned").check(Code::ForeignKeyType, None);
-    key("int(11)").says(
-        Code::ForeignKeyType,
-        Error,
-        "ALTER TABLE `shop`.`items` MODIFY `order_id` bigint(20)",
-    );
+    let why = "ALTER TABLE `shop`.`items` MODIFY `order_id` bigint(20)";
+    key("int(11)").says(Code::ForeignKeyType, Error, why);
     key("int(10) unsigned").typed("int(11)").check(Code::ForeignKeyType, Some(Warning));
     key("int(11)").typed("int(11)").check(Code::ForeignKeyType, None);
     let other = key("int(11)").facts(|facts| facts.foreign_keys[0].to.2 = "a".to_owned());
@@ -254,11 +230,8 @@ fn floors() {
     none("10").holds(10).bound(11).check(Code::StartBelowTable, None);
 
     Case::new().holds(10).bound(11).check(Code::RowsAboveBound, None);
-    Case::new().holds(11).bound(11).says(
-        Code::RowsAboveBound,
-        Warning,
-        "rowstamp store raise shop.g --above-tables",
-    );
+    let why = "rowstamp store raise shop.g --above-tables";
+    Case::new().holds(11).bound(11).says(Code::RowsAboveBound, Warning, why);
     none("1").holds(11).bound(11).check(Code::RowsAboveBound, Some(Error));
     let keep = || Case::new().rules("column = 'id'", "column = 'id'\nexplicit = 'keep'").holds(11);
     keep().bound(11).check(Code::RowsAboveBound, None);

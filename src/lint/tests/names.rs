@@ -81,11 +81,8 @@ fn tables_that_a_pattern_passes_over() {
     rule = rule.replace("'nr'", "'auto'");
     let counted = Case::new().more_rules(&rule).facts(some());
     let counted = counted.facts(|facts| facts.tables[1].columns[0].shape.auto_increment = true);
-    counted.says(
-        Code::PatternPasses,
-        Note,
-        "the rule gives no ids to 2 tables with no AUTO_INCREMENT column and no primary key",
-    );
+    let why = "the rule gives no ids to 2 tables with no AUTO_INCREMENT column and no primary key";
+    counted.says(Code::PatternPasses, Note, why);
     counted.check(Code::ColumnMissing, None);
     let exact = Case::new().rules("column = 'id'", "column = 'auto'");
     exact.says(Code::ColumnMissing, Error, "write the column's name in the rule; the table has id");
@@ -113,16 +110,10 @@ fn patterns_of_schemas() {
             case.check(code, None);
         }
     }
-    of("shop*", "*").facts(with_more).says(
-        Code::PatternPasses,
-        Note,
-        "the rule gives no ids to 1 table with no column id of a type for ids: shop_2.lacks",
-    );
-    of("crm_*", "*").facts(with_more).says(
-        Code::PatternUnmatched,
-        Warning,
-        "the control account sees no table that matches \"*\" in a database that matches \"crm_*\", except tables with their own rules",
-    );
+    let why = "the rule gives no ids to 1 table with no column id of a type for ids: shop_2.lacks";
+    of("shop*", "*").facts(with_more).says(Code::PatternPasses, Note, why);
+    let why = "the control account sees no table that matches \"*\" in a database that matches \"crm_*\", except tables with their own rules";
+    of("crm_*", "*").facts(with_more).says(Code::PatternUnmatched, Warning, why);
     of("shop*", "items").check(Code::PatternUnmatched, Some(Warning));
     // The generator that is made for a table is judged as if it were written.
     let stored = |name: &str| {
@@ -138,9 +129,6 @@ fn patterns_of_schemas() {
     // Two files claim it.
     let both = "[tables.'*s']\ncolumn = 'id'\ngenerator = '{table}'\n";
     let two = of("s*", "o*").more_rules(both);
-    two.says(
-        Code::TableAmbiguous,
-        Error,
-        "\"*s\" (rules.toml:5) and \"o*\" (rules.toml:2) both match the table",
-    );
+    let why = "\"*s\" (rules.toml:5) and \"o*\" (rules.toml:2) both match the table";
+    two.says(Code::TableAmbiguous, Error, why);
 }

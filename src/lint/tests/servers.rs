@@ -58,11 +58,8 @@ fn a_store_on_a_server() {
     let semi =
         [("log_bin", "ON"), ("rpl_semi_sync_source_enabled", "ON"), ("rpl_semi_sync_source_status", "ON")];
     on_mysql(&[], 0).check(Code::StoreAsync, None);
-    on_mysql(&[("log_bin", "ON")], 0).says(
-        Code::StoreAsync,
-        Warning,
-        "the binary log of the store's server is on",
-    );
+    let why = "the binary log of the store's server is on";
+    on_mysql(&[("log_bin", "ON")], 0).says(Code::StoreAsync, Warning, why);
     on_mysql(&[("log_bin", "ON")], 2).says(Code::StoreAsync, Warning, "2 replicas are connected");
     on_mysql(&semi, 1).check(Code::StoreAsync, None);
     on_mysql(&semi[..2], 1).says(Code::StoreAsync, Warning, "on but not active");

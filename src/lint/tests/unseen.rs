@@ -9,11 +9,8 @@ fn bodies_that_insert() {
     let of = |text: &str| Case::new().body(Procedure, text);
     of("INSERT INTO other (a) VALUES (1)").check(Code::BodyInserts, None);
     of("INSERT INTO crm.orders (a) VALUES (1)").check(Code::BodyInserts, None);
-    of("INSERT INTO orders (a) VALUES (1)").says(
-        Code::BodyInserts,
-        Error,
-        "without AUTO_INCREMENT the INSERT fails",
-    );
+    let why = "without AUTO_INCREMENT the INSERT fails";
+    of("INSERT INTO orders (a) VALUES (1)").says(Code::BodyInserts, Error, why);
     let kept = of("REPLACE shop.orders SET a = 1").column(|column| column.shape.auto_increment = true);
     kept.says(Code::BodyInserts, Error, "and the generator issues the same id");
     of("REPLACE shop.orders SET a = 1")
@@ -68,11 +65,8 @@ fn bodies_that_are_not_understood() {
     of("SELECT 1").check(Code::DynamicSql, None);
     of(UNKNOWN).says(Code::BodyUnreadable, Warning, "a backslash at byte 9");
     of("SELECT 1").check(Code::BodyUnreadable, None);
-    of("x").facts(|facts| facts.bodies[0].is_foreign = true).says(
-        Code::BodyUnreadable,
-        Warning,
-        "not written in SQL",
-    );
+    let why = "not written in SQL";
+    of("x").facts(|facts| facts.bodies[0].is_foreign = true).says(Code::BodyUnreadable, Warning, why);
     of("x").facts(|facts| facts.bodies[0].text = None).check(Code::BodyUnseen, Some(Warning));
     of("SELECT 1").check(Code::BodyUnseen, None);
 }

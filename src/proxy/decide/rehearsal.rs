@@ -207,16 +207,10 @@ fn rehearsed(
     let planned = planner::plan(
         text,
         &plan::PlanContext {
-            dialect,
             multi_statements: session.multi_statements && protocol == Protocol::Text,
-            insert_id_is_set: false,
-            cannot_update: &[],
-            default_schema: database,
-            any_rules: true,
-            tables: &lookup,
-            id_names: &(),
             hidden: &|schema, table| session.temporary.hidden(schema, table) == Hidden::Yes,
             session: &rehearsed,
+            ..plan::PlanContext::fresh(dialect, database, &lookup)
         },
         protocol,
     );

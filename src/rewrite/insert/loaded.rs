@@ -1,7 +1,7 @@
 //! A LOAD DATA or LOAD XML, from its text and the table's columns.
 
 use crate::rewrite::insert::staged::{by_stage, check_readable, table_span};
-use crate::rewrite::insert::{Context, Planning, Stop, at_byte, refused};
+use crate::rewrite::insert::{Context, Planning, Stop, refused};
 use crate::rewrite::plan::stage::{self, Filling, Kind, Stage, text};
 use crate::rewrite::plan::{InsertPlan, NewRows, Protocol};
 use crate::rules::model::TableShape;
@@ -25,7 +25,7 @@ pub(in crate::rewrite) fn plan_load(
         Ok(None) => {
             return refused("cannot read this LOAD; write it without the clauses of MySQL's bulk load");
         }
-        Err(odd) => return refused(format!("cannot read this LOAD: {}; rewrite that part", at_byte(odd))),
+        Err(odd) => return refused(format!("cannot read this LOAD: {odd}; rewrite that part")),
     };
     let verb = load.format.verb();
     check(lexer, context, &load)?;

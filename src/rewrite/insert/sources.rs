@@ -17,6 +17,8 @@ type Edits = Vec<(Span, Box<[u8]>)>;
 struct Named {
     qualifier: Option<String>,
     column: String,
+    /// After its last token.
+    end: u32,
 }
 
 /// The columns that a query selects, in the order of the INSERT's columns.
@@ -65,9 +67,7 @@ pub(super) fn edits(
                 names.get(place).is_some_and(|name| name::same_column(name.as_ref(), &assigned.column))
             })
         {
-            // Its last token ends before the blanks that may follow.
-            let span = Span { start, end: value_end(lexer, start, end.span.start)? };
-            edits.push((span, column_name(place).into()));
+            edits.push((Span { start, end: value.end }, column_name(place).into()));
         }
         if ahead.skip_to(|_, token| token.is_punct(b','))?.kind == TokenKind::End {
             return Ok(edits);
@@ -80,18 +80,6 @@ fn is_of_query(context: &Context<'_>, value: &Named) -> bool {
     match &value.qualifier {
         Some(qualifier) => qualifier != context.table,
         None => !context.has_column(&value.column),
-    }
-}
-
-fn value_end(lexer: &Lexer<'_>, start: u32, before: u32) -> Result<u32, Odd> {
-    let mut ahead = lexer.over(Span { start, end: before });
-    let mut end = start;
-    loop {
-        let token = ahead.next()?;
-        if token.kind == TokenKind::End {
-            return Ok(end);
-        }
-        end = token.span.end;
     }
 }
 
@@ -112,7 +100,7 @@ impl Named {
             },
             None => None,
         };
-        Ok(decoded(path.last).map(|column| Named { qualifier, column }))
+        Ok(decoded(path.last).map(|column| Named { qualifier, column, end: path.last.span.end }))
     }
 }
 

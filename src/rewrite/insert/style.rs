@@ -9,10 +9,6 @@ use crate::sql::insert::Body;
 use crate::sql::insert::body::{AssignsId, Odku};
 
 impl Draft<'_> {
-    fn is_auto_increment(&self) -> bool {
-        self.id.is_some_and(|id| id.auto_increment)
-    }
-
     pub(super) fn choose_style(&mut self, rows: &Rows<'_>, body: &Body) -> Planning<()> {
         self.plan.style = Style::Literal;
         if body.tail.odku.is_some_and(|odku| odku.assigns_id == AssignsId::Otherwise) {
@@ -87,9 +83,12 @@ impl Draft<'_> {
     /// One row, whose id the OK packet and the function are to show.
     fn odku_style(&mut self, odku: Odku, body: &Body) -> Planning<()> {
         let returning = body.tail.returning;
-        if self.is_auto_increment() {
+        if self.id.is_some_and(|id| id.auto_increment) {
             if returning.is_some() && odku.assigns_id == AssignsId::Otherwise {
-                return self.refuse_assigned_returning();
+                let column = self.context.target.id_column();
+                return refused(format!(
+                    "RETURNING cannot tell the id if ON DUPLICATE KEY UPDATE assigns {column}; leave {column} out of the assignments"
+                ));
             }
             self.plan.style = Style::OdkuNative;
             return Ok(());
@@ -132,12 +131,5 @@ impl Draft<'_> {
             && !(shows.loud || shows.reads_last_id || shows.sets_last_id);
         self.plan.style = if wraps { Style::OdkuOne } else { Style::OdkuLiteral };
         Ok(())
-    }
-
-    fn refuse_assigned_returning(&self) -> Planning<()> {
-        let column = self.context.target.id_column();
-        refused(format!(
-            "RETURNING cannot tell the id if ON DUPLICATE KEY UPDATE assigns {column}; leave {column} out of the assignments"
-        ))
     }
 }

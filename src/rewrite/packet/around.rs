@@ -48,10 +48,9 @@ impl Around {
     ) -> Result<(InsertPlan, bool), Stop> {
         if self.settings.sql_mode != ModeSetting::Session && context.protocol == Protocol::Prepare {
             // The session's state would have to be read again after each execution.
-            return Err(Stop::Refused(
-                "SET STATEMENT sets sql_mode for a prepared statement; set sql_mode for the session, or send the statement as text"
-                    .to_owned(),
-            ));
+            return insert::refused(
+                "SET STATEMENT sets sql_mode for a prepared statement; set sql_mode for the session, or send the statement as text",
+            );
         }
         self.read_hints(lexer, &context, start)?;
         let zero_is_value = SqlMode::NO_AUTO_VALUE_ON_ZERO;
@@ -97,10 +96,10 @@ impl Around {
             ));
         }
         if let Some(stage) = plan.stage.as_ref().filter(|_| self.is_analyzed) {
-            return Err(Stop::Refused(format!(
+            return insert::refused(format!(
                 "Rowstamp runs {} as several statements, which ANALYZE cannot measure; run the statement without ANALYZE",
                 stage.kind.name()
-            )));
+            ));
         }
         if self.is_analyzed && !matches!(plan.style, Style::Wrapped | Style::OdkuOne) {
             // Its answer has no OK packet, so nothing would tell the client the id.

@@ -5,7 +5,6 @@
 //! nothing. So an EXECUTE that we do not see (a routine's) fails with 1210.
 
 use super::{Halt, StatementPlace, Walk, refused, unread};
-use crate::rewrite::insert::at_byte;
 use crate::rewrite::packet::inner::{Text, TextPlace, too_many_params};
 use crate::rewrite::plan::edit::{Edit, Piece};
 use crate::rewrite::plan::prepared_names::{Database, NamedStatement};
@@ -122,7 +121,7 @@ impl Walk<'_> {
         let mut after = lexer.clone();
         match after.skip_statement() {
             Ok(_) => self.alone(after.position()),
-            Err(odd) => refused(unread(at_byte(odd))),
+            Err(odd) => refused(unread(odd)),
         }
     }
 

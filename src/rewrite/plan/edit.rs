@@ -92,15 +92,3 @@ pub(in crate::rewrite) enum IdForm {
 pub(in crate::rewrite) fn put_digits(out: &mut Vec<u8>, n: u64) {
     out.extend_from_slice(itoa::Buffer::new().format(n).as_bytes());
 }
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn digits_of_any_number() {
-        for n in [0, 7, 10, 99, 100, u64::from(u32::MAX), u64::MAX - 1, u64::MAX] {
-            let mut out = Vec::new();
-            super::put_digits(&mut out, n);
-            assert_eq!(String::from_utf8(out).unwrap(), n.to_string());
-        }
-    }
-}

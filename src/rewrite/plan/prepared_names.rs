@@ -23,10 +23,10 @@ pub struct NamedStatement {
 
 /// The default database that a text is read in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::rewrite) enum Database {
+pub enum Database {
     None,
     Is(String),
-    /// A statement before it in its packet may have changed it.
+    /// A statement before it in its packet may have changed it, or a log does not tell it.
     Unknown,
 }
 

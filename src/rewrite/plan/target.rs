@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use crate::ids::range::block::Spacing;
 use crate::meter::Counter;
 use crate::rules::model::{
-    Collide, ColumnShape, Explicit, GeneratorSpec, InsertId, Mode, Rule, TableShape, Unavailable,
+    Collide, ColumnShape, Explicit, GeneratorSpec, InsertId, Rule, TableShape, Unavailable,
 };
 
 /// The ids that were taken for a table since the process began. Any two compare as equal: whatever was counted, a
@@ -148,19 +148,11 @@ impl Target {
 
     /// The target of calls that draw ids for no table. Its name is one that no table of the rules has.
     pub fn of_generator(spec: &GeneratorSpec) -> Self {
+        let (name, origin) = (spec.name.clone(), spec.origin.clone());
         let rule = Rule {
-            schema: spec.name.schema.clone(),
-            table: String::new(),
-            column: String::new(),
-            generator: spec.name.clone(),
-            explicit: Explicit::Keep,
             insert_id: InsertId::Packet,
-            mode: Mode::On,
-            unavailable: Unavailable::Refuse,
             collide: Collide::Report,
-            origin: spec.origin.clone(),
-            of_schemas: None,
-            made_from: None,
+            ..Rule::new((&spec.name.schema, "", ""), name, Explicit::Keep, origin)
         };
         let table = format!("(generator {})", spec.name.name);
         Target::new(Arc::new(rule), &table, None, spec.kind.spacing())

@@ -1,19 +1,11 @@
 use proptest::prelude::{any, prop_assert, proptest};
 
 use super::{Call, CallPlace, Draws, Form, find};
-use crate::sql::dialect::{ClientCharset, Dialect, Server, SqlMode};
+use crate::sql::dialect::{Dialect, SqlMode};
 use crate::sql::lex::Lexer;
 
-fn dialect(server: &str, mode: &str) -> Dialect {
-    Dialect {
-        server: Server::parse(server).unwrap(),
-        sql_mode: SqlMode::parse(mode),
-        charset: ClientCharset::Utf8,
-    }
-}
-
 fn found(text: &str, several: bool) -> (Draws, Option<u32>) {
-    let lexer = Lexer::new(text.as_bytes(), dialect("10.11.6-MariaDB", "")).unwrap();
+    let lexer = Lexer::new(text.as_bytes(), Dialect::MARIADB).unwrap();
     find(lexer, several).unwrap()
 }
 
@@ -192,7 +184,8 @@ proptest! {
             "--", "\n", "CASE", "END", "WITH", "CALL p(", "SET @a =", "EXPLAIN", "WHERE", ".", "@", "ON DUPLICATE KEY UPDATE",
         ];
         let text = pieces.iter().map(|at| *at.get(PIECES)).collect::<Vec<_>>().join(" ");
-        let dialect = dialect(if mysql { "9.4.0" } else { "10.11.6-MariaDB" }, if ansi { "ANSI_QUOTES" } else { "" });
+        let sql_mode = if ansi { SqlMode::ANSI_QUOTES } else { SqlMode::NONE };
+        let dialect = Dialect { sql_mode, ..if mysql { Dialect::MYSQL } else { Dialect::MARIADB } };
         let lexer = Lexer::new(text.as_bytes(), dialect).unwrap();
         if let Ok((draws, cut)) = find(lexer, true) {
             let mut from = 0;

@@ -57,7 +57,7 @@ impl Head {
     pub fn columns(lexer: &mut Lexer<'_>) -> Result<Option<(Columns, Source)>, Odd> {
         let mut token = lexer.next()?;
         if lexer.is_word(token, "PARTITION") {
-            if !skip_names(lexer)? {
+            if !(lexer.eat_punct(b'(')? && name::list_end(lexer)?.is_some()) {
                 return Ok(None);
             }
             token = lexer.next()?;
@@ -87,25 +87,6 @@ impl Head {
 
 fn is_query(lexer: &Lexer<'_>, token: Token) -> bool {
     lexer.is_any_word(token, &["SELECT", "WITH", "TABLE"])
-}
-
-/// `(p0, p1)`
-fn skip_names(lexer: &mut Lexer<'_>) -> Result<bool, Odd> {
-    if !lexer.eat_punct(b'(')? {
-        return Ok(false);
-    }
-    loop {
-        if !name::is_name(lexer.next()?) {
-            return Ok(false);
-        }
-        let next = lexer.next()?;
-        if next.is_punct(b')') {
-            return Ok(true);
-        }
-        if !next.is_punct(b',') {
-            return Ok(false);
-        }
-    }
 }
 
 /// After the opening parenthesis.

@@ -137,16 +137,8 @@ pub(super) fn read(
         token = lexer.next()?;
         let mut list_close = None;
         if token.is_punct(b'(') {
-            while !token.is_punct(b')') {
-                if !name::is_name(lexer.next()?) {
-                    return Ok(None);
-                }
-                token = lexer.next()?;
-                if !token.is_punct(b',') && !token.is_punct(b')') {
-                    return Ok(None);
-                }
-            }
-            list_close = Some(token.span.start);
+            let Some(close) = name::list_end(lexer)? else { return Ok(None) };
+            list_close = Some(close.span.start);
             token = lexer.next()?;
         }
         tail.alias = Some(Alias { end: name.span.end, list_close });

@@ -21,17 +21,12 @@ impl Lexer<'_> {
 
     pub(super) fn line_comment(&mut self) -> Result<(), Odd> {
         // The server's line comments end at a NUL byte too.
-        match memchr2(b'\n', 0, self.rest()) {
-            Some(found) if self.byte(found) == Some(0) => Err(self.odd("a NUL byte in a comment")),
-            Some(found) => {
-                self.at += found + 1;
-                Ok(())
-            }
-            None => {
-                self.at = self.text.len();
-                Ok(())
-            }
+        let end = memchr2(b'\n', 0, self.rest());
+        if end.is_some_and(|end| self.byte(end) == Some(0)) {
+            return Err(self.odd("a NUL byte in a comment"));
         }
+        self.at = end.map_or(self.text.len(), |end| self.at + end + 1);
+        Ok(())
     }
 
     pub(super) fn comment(&mut self) -> Result<(), Odd> {

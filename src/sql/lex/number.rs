@@ -32,17 +32,17 @@ impl Lexer<'_> {
         match self.byte(0) {
             Some(b'.') if self.is_dot_dot() => Ok(TokenKind::Integer),
             Some(b'.') => self.fraction(),
-            Some(b'e' | b'E') => self.integer_with_exponent(),
+            Some(b'e' | b'E') => self.exponent(true),
             Some(byte) if is_name_byte(byte) => self.name_bytes(),
             _ => Ok(TokenKind::Integer),
         }
     }
 
-    /// `1e5`, `1e+5`, or the name `1e`.
-    pub(super) fn integer_with_exponent(&mut self) -> Result<TokenKind, Odd> {
+    /// From the `e` of `1e5`, `1.5e+5`. `may_be_name`: `1e` without digits after it is one.
+    fn exponent(&mut self, may_be_name: bool) -> Result<TokenKind, Odd> {
         let signed = matches!(self.byte(1), Some(b'+' | b'-'));
         if !self.byte(1 + usize::from(signed)).is_some_and(|b| b.is_ascii_digit()) {
-            if signed {
+            if signed || !may_be_name {
                 return Err(self.odd("a number's exponent"));
             }
             return self.name_bytes();
@@ -56,16 +56,10 @@ impl Lexer<'_> {
     pub(super) fn fraction(&mut self) -> Result<TokenKind, Odd> {
         self.at += 1;
         self.digits();
-        if !matches!(self.byte(0), Some(b'e' | b'E')) {
-            return self.number_ends(TokenKind::Decimal);
+        match self.byte(0) {
+            Some(b'e' | b'E') => self.exponent(false),
+            _ => self.number_ends(TokenKind::Decimal),
         }
-        let signed = matches!(self.byte(1), Some(b'+' | b'-'));
-        if !self.byte(1 + usize::from(signed)).is_some_and(|b| b.is_ascii_digit()) {
-            return Err(self.odd("a number's exponent"));
-        }
-        self.at += 2 + usize::from(signed);
-        self.digits();
-        self.number_ends(TokenKind::Float)
     }
 
     pub(super) fn number_ends(&self, kind: TokenKind) -> Result<TokenKind, Odd> {

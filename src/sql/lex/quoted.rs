@@ -52,16 +52,19 @@ impl Lexer<'_> {
 
     /// From the quote to after its closing one; doubled quotes and escaped bytes are content.
     pub(super) fn string(&mut self, quote: u8) -> Result<(), Odd> {
+        let bytewise = skips_bytewise(self.dialect.charset);
+        if bytewise && self.dialect.sql_mode.contains(SqlMode::NO_BACKSLASH_ESCAPES) {
+            return self.unescaped(quote, "an unclosed string");
+        }
+        let sign_or_char = |&b: &u8| b == quote || b == b'\\' || b >= 0x80;
         let opened = self.at;
         self.at += 1;
-        if self.dialect.sql_mode.contains(SqlMode::NO_BACKSLASH_ESCAPES)
-            && skips_bytewise(self.dialect.charset)
-        {
-            return self.string_without_escapes(quote, opened);
-        }
-        let bytewise = skips_bytewise(self.dialect.charset);
         loop {
-            let found = if bytewise { memchr2(quote, b'\\', self.rest()) } else { self.sign_or_char(quote) };
+            let found = if bytewise {
+                memchr2(quote, b'\\', self.rest())
+            } else {
+                self.rest().iter().position(sign_or_char)
+            };
             let Some(found) = found else {
                 self.at = opened;
                 return Err(self.odd("an unclosed string"));
@@ -102,15 +105,14 @@ impl Lexer<'_> {
         }
     }
 
-    pub(super) fn sign_or_char(&self, quote: u8) -> Option<usize> {
-        self.rest().iter().position(|&b| b == quote || b == b'\\' || b >= 0x80)
-    }
-
-    pub(super) fn string_without_escapes(&mut self, quote: u8, opened: usize) -> Result<(), Odd> {
+    /// From the quote to after its closing one, where nothing but a doubled quote is content.
+    fn unescaped(&mut self, quote: u8, unclosed: &'static str) -> Result<(), Odd> {
+        let opened = self.at;
+        self.at += 1;
         loop {
             let Some(found) = memchr(quote, self.rest()) else {
                 self.at = opened;
-                return Err(self.odd("an unclosed string"));
+                return Err(self.odd(unclosed));
             };
             self.at += found + 1;
             if self.byte(0) != Some(quote) {
@@ -122,18 +124,7 @@ impl Lexer<'_> {
 
     pub(super) fn quoted_name(&mut self, quote: u8) -> Result<(), Odd> {
         let opened = self.at;
-        self.at += 1;
-        loop {
-            let Some(found) = memchr(quote, self.rest()) else {
-                self.at = opened;
-                return Err(self.odd("an unclosed name"));
-            };
-            self.at += found + 1;
-            if self.byte(0) != Some(quote) {
-                break;
-            }
-            self.at += 1;
-        }
+        self.unescaped(quote, "an unclosed name")?;
         let inner = self.text.get(opened + 1..self.at - 1).unwrap_or_default();
         let unreadable =
             memchr(0, inner).is_some() || !(inner.is_ascii() || skips_bytewise(self.dialect.charset));

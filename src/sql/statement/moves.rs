@@ -125,7 +125,7 @@ fn skip_parentheses(lexer: &mut Lexer<'_>) -> Result<bool, Odd> {
 #[cfg(test)]
 mod tests {
     use super::{IdNames, moves_ids};
-    use crate::sql::dialect::{ClientCharset, Dialect, Server, ServerKind, SqlMode};
+    use crate::sql::dialect::Dialect;
     use crate::sql::lex::Lexer;
 
     struct Names;
@@ -142,11 +142,6 @@ mod tests {
 
     #[test]
     fn what_gives_rows_other_ids() {
-        let dialect = Dialect {
-            server: Server { kind: ServerKind::MariaDb, version: 101_100 },
-            sql_mode: SqlMode::NONE,
-            charset: ClientCharset::Utf8,
-        };
         for (text, expect) in [
             ("UPDATE t SET v='a', id=7 WHERE id=1", Some(true)),
             ("UPDATE t SET t.`ID` := id + 1 ORDER BY id DESC", Some(true)),
@@ -177,7 +172,7 @@ mod tests {
             ("UPDATE t SET id = i", Some(true)),
             ("UPDATE", None),
         ] {
-            let mut lexer = Lexer::new(text.as_bytes(), dialect).unwrap();
+            let mut lexer = Lexer::new(text.as_bytes(), Dialect::MARIADB).unwrap();
             let moves = moves_ids(&mut lexer, &Names).unwrap();
             assert_eq!(moves, expect, "{text}");
         }
