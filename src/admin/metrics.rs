@@ -52,227 +52,172 @@ pub struct Entry {
     pub labels: &'static [Label],
 }
 
-const GENERATOR: Label = Label { name: "generator", values: Values::Names("a generator, `schema.name`") };
+const fn label(name: &'static str) -> Label {
+    Label { name, values: Values::Words(&[]) }
+}
 
-const STATE: Label = Label {
-    name: "state",
-    values: Values::Words(&[
-        ("open", "the generator issues ids"),
-        ("paused", "an operator has paused the generator"),
-        (
-            "troubled",
-            "the generator issues ids of its reserve, but gets no new ids, for example because the store does not answer",
-        ),
-        ("stopped", "the generator issues no ids"),
-    ]),
-};
+impl Label {
+    const fn names(self, what: &'static str) -> Label {
+        Label { name: self.name, values: Values::Names(what) }
+    }
 
-const NO_ID: Label = Label {
-    name: "reason",
-    values: Values::Words(&[
-        ("store", "the reserve was empty, and the store gave no new ids within store.deadline"),
-        ("exhausted", "the generator has no ids left up to its max, or in its layout"),
-        ("ahead", "the ids are as far ahead of the clock as max_ahead allows"),
-        (
-            "clock",
-            "this machine's clock and the backend's clock differ, or the backend's clock could not be read",
-        ),
-        ("too_many", "one statement needs more ids than the generator can issue at once"),
-        ("paused", "an operator has paused the generator"),
-        ("closed", "the generator is not open, or another process has taken over"),
-        (
-            "locks",
-            "the proxy could not confirm in time that it holds its locks on the table, which keep out proxies of other stores",
-        ),
-    ]),
-};
+    const fn words(self, words: &'static [(&'static str, &'static str)]) -> Label {
+        Label { name: self.name, values: Values::Words(words) }
+    }
+}
 
-const NOT_FOLLOWED: Label = Label {
-    name: "reason",
-    values: Values::Words(&[
-        ("elsewhere", "the id is in the range of another proxy, which can still issue it"),
-        ("too_far", "the id is more than 1e9 above the bound"),
-    ]),
-};
+const GENERATOR: Label = label("generator").names("a generator, `schema.name`");
 
-const STORE_OPERATION: Label = Label {
-    name: "operation",
-    values: Values::Words(&[
-        ("read", "one record"),
-        ("list", "all records of a kind"),
-        ("write", "a compare-and-set"),
-    ]),
-};
-
-const STORE_FAILURE: Label = Label {
-    name: "reason",
-    values: Values::Words(&[
-        ("unavailable", "the store did not answer"),
-        ("unknown", "it is not known whether the store did the write"),
-        ("refused", "the store refused the account, its password or its rights"),
-        ("suspect", "the store seems to hold older data than before, as after a restore"),
-        ("other", "another error, for example a damaged record or a node of another proxy; the log names it"),
-    ]),
-};
-
-const OUTCOME: Label = Label {
-    name: "outcome",
-    values: Values::Words(&[
-        ("passed", "sent unchanged"),
-        ("rewritten", "sent with ids filled in"),
-        ("refused", "not sent; the client got an error from the proxy"),
-        ("failed", "sent with ids filled in, and the server answered with an error"),
-    ]),
-};
-
-const REFUSED: Label = Label {
-    name: "reason",
-    values: Values::Words(&[
-        ("unsupported", "Rowstamp cannot fill the ids of the statement correctly (1235)"),
-        ("verify", "rewrite.verify found that the rewritten statement differs (1235)"),
-        ("no_id", "the generator gave no id (1467)"),
-        ("too_long", "the statement is longer than limits.statement_bytes (1153)"),
-        ("unknown_command", "Rowstamp does not relay the command (1047)"),
-        ("malformed", "Rowstamp cannot read the packet or its parameters (1835, 1210, 1295)"),
-        ("unknown_statement", "the client executed a statement that is not prepared (1243)"),
-    ]),
-};
-
-const SHADOW_TABLE: Label = Label {
-    name: "table",
-    values: Values::Names(
-        "`schema.table` of a rule with mode = \"shadow\", or a view that may show such a table",
+const STATE: Label = label("state").words(&[
+    ("open", "the generator issues ids"),
+    ("paused", "an operator has paused the generator"),
+    (
+        "troubled",
+        "the generator issues ids of its reserve, but gets no new ids, for example because the store does not answer",
     ),
-};
+    ("stopped", "the generator issues no ids"),
+]);
 
-const SHADOW_OUTCOME: Label = Label {
-    name: "outcome",
-    values: Values::Words(&[
-        ("rewritten", "the INSERT would get ids"),
-        ("refused", "Rowstamp would refuse the INSERT"),
-        ("passed", "the INSERT has all ids already"),
-        (
-            "server_first",
-            "Rowstamp would ask the server, and refuse the INSERT if the server reports no error",
-        ),
-        ("unknown", "not known, because the columns of the table or the text of the INSERT were not known"),
-    ]),
-};
-
-const SESSION_REFUSED: Label = Label {
-    name: "reason",
-    values: Values::Words(&[
-        ("connections", "limits.connections (1040)"),
-        ("per_address", "limits.per_address (1040)"),
-        ("per_user", "limits.per_user (1203)"),
-        ("proxy_protocol", "no header of PROXY protocol, or a wrong one (1043)"),
-        (
-            "tls",
-            "the login came without TLS, which listen.tls.mode = \"required\" demands, or the TLS handshake failed (3159)",
-        ),
-        ("timeout", "the login took longer than limits.handshake_timeout (1159)"),
-        ("malformed", "the client's handshake cannot be read (1043, 1153, 1156, 3923)"),
-        ("backend", "the server could not be reached, or ended the login (1053, 1105)"),
-        ("denied", "the proxy does not relay such a login (1045)"),
-    ]),
-};
-
-const DIRECTION: Label = Label {
-    name: "direction",
-    values: Values::Words(&[
-        ("from_client", "bytes that clients sent"),
-        ("to_client", "bytes that clients got"),
-    ]),
-};
-
-const OPINION: Label = Label {
-    name: "opinion",
-    values: Values::Words(&[
-        ("agrees", "the rewrite is right"),
-        ("not_verified", "the second parser cannot read the statement"),
-        ("differs", "the second parser read the rewrite differently, and Rowstamp refused the statement"),
-    ]),
-};
-
-const RELOAD_RESULT: Label = Label {
-    name: "result",
-    values: Values::Words(&[
-        ("good", "the files took effect"),
-        ("bad", "the files have errors or could not be activated, and nothing changed"),
-    ]),
-};
-
-const CHECK: Label = Label { name: "check", values: Values::Names("a check of `/readyz`") };
-
-const BACKEND: Label = Label { name: "backend", values: Values::Names("a server of `backend.address`") };
-
-const CONNECT_REASON: Label = Label {
-    name: "reason",
-    values: Values::Words(&[
-        ("refused", "nothing listens at the address"),
-        ("timeout", "no answer within backend.connect_timeout"),
-        ("name", "the host's name is not known"),
-        ("network", "another error of the network or the system"),
-        ("greeting", "the server closed the connection before its greeting, or sent something else"),
-        (
-            "rejected",
-            "the server sent an error instead of its greeting: too many connections (1040), the proxy's host is blocked (1129) or not allowed (1130)",
-        ),
-        ("tls", "the TLS handshake with it failed"),
-    ]),
-};
-
-const TABLE: Label = Label {
-    name: "table",
-    values: Values::Names(
-        "a table with a rule that got ids, `schema.table`; all tables after the first 10,000 share `(others).(others)`",
+const NO_ID: Label = label("reason").words(&[
+    ("store", "the reserve was empty, and the store gave no new ids within store.deadline"),
+    ("exhausted", "the generator has no ids left up to its max, or in its layout"),
+    ("ahead", "the ids are as far ahead of the clock as max_ahead allows"),
+    (
+        "clock",
+        "this machine's clock and the backend's clock differ, or the backend's clock could not be read",
     ),
-};
-
-const LIMIT: Label = Label {
-    name: "limit",
-    values: Values::Words(&[
-        ("connections", "`limits.connections`, of all clients"),
-        ("per_user", "`limits.per_user`, if it is set"),
-        ("per_address", "`limits.per_address`, if it is set"),
-    ]),
-};
-
-const DOOR: Label = Label {
-    name: "door",
-    values: Values::Names(
-        "a door: `resp`, the Redis protocol (`resp.address`), or `api`, HTTP (`api.address`)",
+    ("too_many", "one statement needs more ids than the generator can issue at once"),
+    ("paused", "an operator has paused the generator"),
+    ("closed", "the generator is not open, or another process has taken over"),
+    (
+        "locks",
+        "the proxy could not confirm in time that it holds its locks on the table, which keep out proxies of other stores",
     ),
-};
+]);
 
-const DOOR_OUTCOME: Label = Label {
-    name: "outcome",
-    values: Values::Words(&[
-        ("given", "the client got its ids"),
-        ("denied", "the user has no right to draw ids"),
-        ("over_quota", "the user has drawn as many ids as its `LIMIT` allows"),
-        ("wrong", "no such generator, or ids that it does not give in this form or number"),
-        ("no_ids", "the generator gave no ids"),
-    ]),
-};
+const NOT_FOLLOWED: Label = label("reason").words(&[
+    ("elsewhere", "the id is in the range of another proxy, which can still issue it"),
+    ("too_far", "the id is more than 1e9 above the bound"),
+]);
 
-const HOME: Label = Label {
-    name: "home",
-    values: Values::Words(&[("file", "`[[admin.users]]` of rowstamp.toml"), ("store", "the store")]),
-};
+const STORE_OPERATION: Label = label("operation").words(&[
+    ("read", "one record"),
+    ("list", "all records of a kind"),
+    ("write", "a compare-and-set"),
+]);
 
-const USER: Label =
-    Label { name: "user", values: Values::Names("a user of Rowstamp that has asked this process for ids") };
+const STORE_FAILURE: Label = label("reason").words(&[
+    ("unavailable", "the store did not answer"),
+    ("unknown", "it is not known whether the store did the write"),
+    ("refused", "the store refused the account, its password or its rights"),
+    ("suspect", "the store seems to hold older data than before, as after a restore"),
+    ("other", "another error, for example a damaged record or a node of another proxy; the log names it"),
+]);
 
-const USER_REFUSED: Label = Label {
-    name: "reason",
-    values: Values::Words(&[
-        ("denied", "the user has no right to draw these ids"),
-        ("over_quota", "the user has drawn as many ids as its `LIMIT` allows"),
-    ]),
-};
+const OUTCOME: Label = label("outcome").words(&[
+    ("passed", "sent unchanged"),
+    ("rewritten", "sent with ids filled in"),
+    ("refused", "not sent; the client got an error from the proxy"),
+    ("failed", "sent with ids filled in, and the server answered with an error"),
+]);
 
-const VERSION: Label = Label { name: "version", values: Values::Names("a version of Rowstamp") };
+const REFUSED: Label = label("reason").words(&[
+    ("unsupported", "Rowstamp cannot fill the ids of the statement correctly (1235)"),
+    ("verify", "rewrite.verify found that the rewritten statement differs (1235)"),
+    ("no_id", "the generator gave no id (1467)"),
+    ("too_long", "the statement is longer than limits.statement_bytes (1153)"),
+    ("unknown_command", "Rowstamp does not relay the command (1047)"),
+    ("malformed", "Rowstamp cannot read the packet or its parameters (1835, 1210, 1295)"),
+    ("unknown_statement", "the client executed a statement that is not prepared (1243)"),
+]);
+
+const SHADOW_TABLE: Label =
+    names("table", "`schema.table` of a rule with mode = \"shadow\", or a view that may show such a table");
+
+const SHADOW_OUTCOME: Label = label("outcome").words(&[
+    ("rewritten", "the INSERT would get ids"),
+    ("refused", "Rowstamp would refuse the INSERT"),
+    ("passed", "the INSERT has all ids already"),
+    ("server_first", "Rowstamp would ask the server, and refuse the INSERT if the server reports no error"),
+    ("unknown", "not known, because the columns of the table or the text of the INSERT were not known"),
+]);
+
+const SESSION_REFUSED: Label = label("reason").words(&[
+    ("connections", "limits.connections (1040)"),
+    ("per_address", "limits.per_address (1040)"),
+    ("per_user", "limits.per_user (1203)"),
+    ("proxy_protocol", "no header of PROXY protocol, or a wrong one (1043)"),
+    (
+        "tls",
+        "the login came without TLS, which listen.tls.mode = \"required\" demands, or the TLS handshake failed (3159)",
+    ),
+    ("timeout", "the login took longer than limits.handshake_timeout (1159)"),
+    ("malformed", "the client's handshake cannot be read (1043, 1153, 1156, 3923)"),
+    ("backend", "the server could not be reached, or ended the login (1053, 1105)"),
+    ("denied", "the proxy does not relay such a login (1045)"),
+]);
+
+const DIRECTION: Label = label("direction")
+    .words(&[("from_client", "bytes that clients sent"), ("to_client", "bytes that clients got")]);
+
+const OPINION: Label = label("opinion").words(&[
+    ("agrees", "the rewrite is right"),
+    ("not_verified", "the second parser cannot read the statement"),
+    ("differs", "the second parser read the rewrite differently, and Rowstamp refused the statement"),
+]);
+
+const RELOAD_RESULT: Label = label("result").words(&[
+    ("good", "the files took effect"),
+    ("bad", "the files have errors or could not be activated, and nothing changed"),
+]);
+
+const CHECK: Label = label("check").names("a check of `/readyz`");
+
+const BACKEND: Label = label("backend").names("a server of `backend.address`");
+
+const CONNECT_REASON: Label = label("reason").words(&[
+    ("refused", "nothing listens at the address"),
+    ("timeout", "no answer within backend.connect_timeout"),
+    ("name", "the host's name is not known"),
+    ("network", "another error of the network or the system"),
+    ("greeting", "the server closed the connection before its greeting, or sent something else"),
+    (
+        "rejected",
+        "the server sent an error instead of its greeting: too many connections (1040), the proxy's host is blocked (1129) or not allowed (1130)",
+    ),
+    ("tls", "the TLS handshake with it failed"),
+]);
+
+const TABLE: Label = label("table").names("a table with a rule that got ids, `schema.table`; all tables after the first 10,000 share `(others).(others)`");
+
+const LIMIT: Label = label("limit").words(&[
+    ("connections", "`limits.connections`, of all clients"),
+    ("per_user", "`limits.per_user`, if it is set"),
+    ("per_address", "`limits.per_address`, if it is set"),
+]);
+
+const DOOR: Label =
+    names("door", "a door: `resp`, the Redis protocol (`resp.address`), or `api`, HTTP (`api.address`)");
+
+const DOOR_OUTCOME: Label = label("outcome").words(&[
+    ("given", "the client got its ids"),
+    ("denied", "the user has no right to draw ids"),
+    ("over_quota", "the user has drawn as many ids as its `LIMIT` allows"),
+    ("wrong", "no such generator, or ids that it does not give in this form or number"),
+    ("no_ids", "the generator gave no ids"),
+]);
+
+const HOME: Label =
+    label("home").words(&[("file", "`[[admin.users]]` of rowstamp.toml"), ("store", "the store")]);
+
+const USER: Label = label("user").names("a user of Rowstamp that has asked this process for ids");
+
+const USER_REFUSED: Label = label("reason").words(&[
+    ("denied", "the user has no right to draw these ids"),
+    ("over_quota", "the user has drawn as many ids as its `LIMIT` allows"),
+]);
+
+const VERSION: Label = label("version").names("a version of Rowstamp");
 
 macro_rules! catalogue {
     ($($entry:ident: $kind:ident<$labels:literal> $name:literal in $unit:ident by [$($label:ident),*], $help:literal;)*) => {
