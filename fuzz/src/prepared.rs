@@ -79,7 +79,7 @@ fn placeholders(
     text: &[u8],
     after: &[u8],
     plan: &Plan,
-    prepared: &rowstamp::rewrite::plan::prepared_text::PreparedText,
+    prepared: &rowstamp::rewrite::plan::PreparedText,
     dialect: Dialect,
 ) {
     let before = Packet::read(text, dialect, false);

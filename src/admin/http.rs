@@ -2,7 +2,6 @@
 //! changes anything.
 
 mod connections;
-mod fleet;
 mod guard;
 mod history;
 mod rates;

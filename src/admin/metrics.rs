@@ -131,8 +131,8 @@ const REFUSED: Label = label("reason").words(&[
     ("unknown_statement", "the client executed a statement that is not prepared (1243)"),
 ]);
 
-const SHADOW_TABLE: Label =
-    names("table", "`schema.table` of a rule with mode = \"shadow\", or a view that may show such a table");
+const SHADOW_TABLE: Label = label("table")
+    .names("`schema.table` of a rule with mode = \"shadow\", or a view that may show such a table");
 
 const SHADOW_OUTCOME: Label = label("outcome").words(&[
     ("rewritten", "the INSERT would get ids"),
@@ -196,8 +196,8 @@ const LIMIT: Label = label("limit").words(&[
     ("per_address", "`limits.per_address`, if it is set"),
 ]);
 
-const DOOR: Label =
-    names("door", "a door: `resp`, the Redis protocol (`resp.address`), or `api`, HTTP (`api.address`)");
+const DOOR: Label = label("door")
+    .names("a door: `resp`, the Redis protocol (`resp.address`), or `api`, HTTP (`api.address`)");
 
 const DOOR_OUTCOME: Label = label("outcome").words(&[
     ("given", "the client got its ids"),

@@ -4,7 +4,6 @@
 //! and [`reload`] says which keys take effect when the file is read again.
 
 mod act;
-mod admin;
 pub mod keys;
 pub mod reload;
 mod secret;

@@ -9,7 +9,6 @@ mod notify;
 mod operator;
 pub mod preflight;
 pub mod reload;
-mod rules_watch;
 mod settings;
 mod socket;
 mod started;
@@ -191,7 +190,7 @@ pub async fn run(
     let (shared, tables, reloader) = (parts.shared.clone(), parts.tables.clone(), parts.reloader.clone());
     let mut reloads = JoinSet::new();
     reloads.spawn(reload_at(hangup, reloader.clone(), listener.address()));
-    reloads.spawn(rules_watch::watch_rules(reloader.clone()));
+    reloads.spawn(background::watch_rules(reloader.clone()));
     let stand_on = Doors {
         shared: shared.clone(),
         users: parts.users.clone(),

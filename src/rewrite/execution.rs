@@ -1,7 +1,7 @@
 //! Executions of a prepared INSERT: which parameters take an id is decided here, at each of them.
 
 use super::meaning::{Bound, Meaning};
-use super::plan::prepared_text::OurParam;
+use super::plan::OurParam;
 use super::plan::{LastId, NewRows};
 use super::prepare::PreparedInsert;
 use crate::ids::range::block::IdBlock;

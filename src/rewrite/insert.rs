@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::meaning::Meaning;
+use crate::rewrite::plan::PARAMS_MAX;
 use crate::rewrite::plan::edit::Style;
-use crate::rewrite::plan::prepared_text::PARAMS_MAX;
 use crate::rewrite::plan::target::Target;
 use crate::rewrite::plan::{InsertPlan, LastId, NewRows, Protocol, UpdatedIds, stage};
 use crate::rules::model::{ColumnShape, TableShape};

@@ -3,7 +3,6 @@
 pub mod edit;
 pub mod effects;
 pub mod prepared_names;
-pub mod prepared_text;
 pub mod stage;
 pub mod target;
 
@@ -14,7 +13,6 @@ use std::sync::Arc;
 use crate::mysql::error;
 use crate::rewrite::plan::edit::{Edit, Style};
 use crate::rewrite::plan::effects::Effects;
-use crate::rewrite::plan::prepared_text::IdParam;
 use crate::rewrite::plan::stage::Stage;
 use crate::rewrite::plan::target::Target;
 use crate::rules::model::InsertId;
@@ -348,4 +346,45 @@ impl From<PlanRefusal> for error::Refusal {
     fn from(refusal: PlanRefusal) -> Self {
         error::Refusal::Statement(refusal.0)
     }
+}
+
+/// More placeholders the protocol cannot count.
+pub const PARAMS_MAX: usize = 65_535;
+
+/// The text that goes to the server in COM_STMT_PREPARE, and what its executions need.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PreparedText {
+    pub text: Vec<u8>,
+    /// Our own parameters, ascending by index. Wrapped styles have one, for the first generated
+    /// row; literals are one for each. Empty where the client wrote every id, or decides at
+    /// execution.
+    pub ours: Vec<OurParam>,
+    /// The client's own parameters; the server counts these and ours.
+    pub client_params: u16,
+    /// The client's parameters that stand at the id's place, one a row at most, ascending.
+    /// Each that is bound to NULL or to zero takes an id at execution.
+    pub id_params: Vec<IdParam>,
+    /// Ids that every execution takes.
+    pub fixed_ids: u32,
+    pub style: Style,
+}
+
+/// A parameter of ours among the server's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OurParam {
+    /// Among the server's parameters, counted from 0.
+    pub index: u16,
+    /// Row of the statement, counted from 0: ids ascend with the rows that take one.
+    pub row: u32,
+    /// It is the whole value of the id's column, whose type the server expects then.
+    pub is_whole: bool,
+}
+
+/// A parameter of the client's at the id's place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IdParam {
+    /// Among the client's parameters, counted from 0.
+    pub index: u16,
+    /// Row of the statement, counted from 0.
+    pub row: u32,
 }

@@ -2,8 +2,8 @@
 
 use crate::rewrite::plan::PlanRefusal;
 use crate::rewrite::plan::edit::{Edit, Id, IdForm, Piece, put_digits};
-use crate::rewrite::plan::prepared_text::{OurParam, PARAMS_MAX, PreparedText};
 use crate::rewrite::plan::{InsertPlan, Plan};
+use crate::rewrite::plan::{OurParam, PARAMS_MAX, PreparedText};
 use crate::rewrite::splice::{put_edits, put_fixed};
 
 /// The facts about a prepared INSERT that its executions need.

@@ -1,7 +1,7 @@
 //! The paths, and the answer of each.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::extract::State;
 use axum::http::header::{self, HeaderMap};
@@ -10,17 +10,18 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Router, middleware};
 use serde::Serialize;
+use tokio::sync::Mutex;
+use tokio::time::timeout;
 
-use super::connections::accept;
-use super::fleet::Fleet;
-use super::guard::{Hosts, guard, text};
-use super::history::History;
-use super::rates::{LOOK_INTERVAL, Looks};
 use crate::address::Address;
 use crate::address::listener::Listener;
 use crate::admin::desk::{Check, Desk, Readiness};
+use crate::admin::http::connections::accept;
+use crate::admin::http::guard::{Hosts, guard, text};
+use crate::admin::http::history::History;
+use crate::admin::http::rates::{LOOK_INTERVAL, Looks};
 use crate::admin::metrics::text::{Format, encode};
-use crate::admin::status::{Counts, Status};
+use crate::admin::status::{Counts, FleetStatus, Status};
 
 const PAGE: &str = include_str!("../page/index.html");
 const STYLE: &str = include_str!("../page/page.css");
@@ -146,5 +147,32 @@ fn answer(status: StatusCode, body: serde_json::Result<String>) -> Response {
         Err(error) => {
             text(StatusCode::INTERNAL_SERVER_ERROR, &format!("the answer cannot be written as JSON: {error}"))
         }
+    }
+}
+
+const AGE_MAX: Duration = Duration::from_secs(5);
+/// For the store's answer.
+const TIMEOUT: Duration = Duration::from_secs(2);
+
+#[derive(Debug, Default)]
+struct Fleet(Mutex<Option<(Instant, FleetStatus)>>);
+
+impl Fleet {
+    /// Whoever comes while the store is asked waits for that answer.
+    async fn look(&self, desk: &dyn Desk) -> FleetStatus {
+        let mut known = self.0.lock().await;
+        if let Some((at, fleet)) = known.as_ref()
+            && at.elapsed() < AGE_MAX
+        {
+            return fleet.clone();
+        }
+        let trouble = |why: String| FleetStatus { proxies: Vec::new(), trouble: Some(why) };
+        let fleet = match timeout(TIMEOUT, desk.proxies()).await {
+            Ok(Ok(proxies)) => FleetStatus { proxies, trouble: None },
+            Ok(Err(error)) => trouble(error.to_string()),
+            Err(_) => trouble(format!("the store did not answer within {TIMEOUT:?}")),
+        };
+        *known = Some((Instant::now(), fleet.clone()));
+        fleet
     }
 }

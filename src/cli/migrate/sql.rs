@@ -1,28 +1,27 @@
 //! `rowstamp migrate sql`: what a DBA runs at each step, printed.
 
-mod family;
-
 use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 
-use super::shards::{self, Choice, Shard};
 use crate::address::Address;
+use crate::cli::migrate::shards::{self, Choice, Shard};
 use crate::cli::output::stdout;
 use crate::cli::{ConfigArg, Usage};
 use crate::config::{Loaded, load_file};
 use crate::ids::{ID_MAX, issued_below};
 use crate::migrate::definition::Definition;
-use crate::migrate::family::Family;
+use crate::migrate::family::{Family, Member, TableColumn, is_narrow, related};
 use crate::migrate::interleave::{Counting, Increments, Seat, VARIABLES, is_even};
 use crate::migrate::steps::{Print, Step, Subject, drop_counter, guard, interleave, left_out, render, widen};
 use crate::opened::store::OperatorStore;
 use crate::rules::RuleSet;
 use crate::rules::model::{ColumnShape, GeneratorKind, Mode, Rule};
 use crate::schema::IdColumn;
-use crate::sql::name::same_column;
+use crate::sql::name::{quoted, same_column};
+use crate::table_name::TableName;
 
 #[derive(Debug, Args)]
 pub struct SqlArgs {
@@ -95,7 +94,7 @@ pub(super) async fn run(args: &SqlArgs) -> anyhow::Result<ExitCode> {
         be_some_left(&subjects)?;
     }
     let widens = matches!(args.step, None | Some(StepName::Widen));
-    let family = if widens { family::read(shard, &subjects).await? } else { Family::default() };
+    let family = if widens { read_family(shard, &subjects).await? } else { Family::default() };
     let counting = Counting::of(&shard.schema.globals(&VARIABLES).await?);
     let seat = seat(args, &counting)?;
     let steps = |name| -> Step {
@@ -242,4 +241,47 @@ async fn column(shard: &Shard, of: IdColumn<'_>) -> anyhow::Result<Option<(Colum
         bail!("{name}: SHOW CREATE TABLE has no definition of column {} that Rowstamp can read", column.name);
     };
     Ok(Some((column, definition)))
+}
+
+/// The narrow columns of these tables, and all that must be widened with them.
+async fn read_family(shard: &Shard, subjects: &[Subject]) -> anyhow::Result<Family> {
+    let narrow = subjects.iter().filter(|of| is_narrow(&of.column));
+    let case = shard.schema.name_case().await?;
+    // The names as the foreign keys have them: folded, if the server folds names.
+    let folded = |name: &str| case.folded(name).into_owned();
+    let place = |of: &Subject| -> TableColumn {
+        (TableName { schema: folded(&of.schema), table: folded(&of.table) }, of.column.name.clone())
+    };
+    let roots: Vec<TableColumn> = narrow.map(place).collect();
+    if roots.is_empty() {
+        return Ok(Family::default());
+    }
+    let all = shard.schema.whole_keys().await?;
+    let (places, keys) = related(case, &roots, &all);
+    if let Some(key) = keys.iter().find(|key| key.on_delete.is_empty() || key.on_update.is_empty()) {
+        let (schema, table) = (&key.child.schema, &key.child.table);
+        bail!(
+            "foreign key {} of {schema}.{table}: the control account does not see the key's actions for DELETE and UPDATE, so the \
+             SQL could not restore the key; GRANT SELECT, SHOW VIEW ON {}.* to the account",
+            key.name,
+            quoted(schema)
+        );
+    }
+    let mut columns = Vec::with_capacity(places.len());
+    for (table, name) in places {
+        let of = IdColumn { schema: &table.schema, table: &table.table, column: &name };
+        let tied = || {
+            format!(
+                "{}.{}.{name}, which foreign keys connect to a column with a rule",
+                table.schema, table.table
+            )
+        };
+        let Some((column, definition)) = column(shard, of).await.with_context(tied)? else {
+            bail!("{} does not exist any more: run the command again", tied());
+        };
+        if is_narrow(&column) {
+            columns.push(Member { table, column, definition });
+        }
+    }
+    Ok(Family { columns, keys })
 }

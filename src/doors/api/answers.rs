@@ -1,22 +1,25 @@
 //! The answers of the paths. The OpenAPI document is made from here.
 
+use std::convert::Infallible;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::{FromRequestParts, Path, State};
 use axum::http::Method;
 use axum::http::header::{self, HeaderValue};
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
+use hyper::body::{Frame, SizeHint};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use utoipa::ToSchema;
 
-use super::login::{LoggedIn, Visitor};
-use super::office::Office;
-use super::pieces::Pieces;
-use super::problem::Problem;
-use super::wanted::Wanted;
+use crate::doors::api::login::{LoggedIn, Visitor};
+use crate::doors::api::office::Office;
+use crate::doors::api::problem::Problem;
+use crate::doors::api::wanted::Wanted;
 use crate::doors::desk::{Caller, IdDesk, Shape};
 use crate::ids::layout::Parts as Fields;
 use crate::ids::range::block::IdBlock;
@@ -257,6 +260,34 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for InPath<
             Ok(Path(named)) => Ok(InPath(named)),
             Err(rejection) => Err(Problem::bad_request(rejection.body_text())),
         }
+    }
+}
+
+/// hyper copies a piece into the buffer of its connection, and never makes that smaller.
+const PIECE_BYTES: usize = 8 << 10;
+
+/// A body that is given to hyper in pieces, so that a connection does not keep the memory of a long answer.
+struct Pieces(Bytes);
+
+impl hyper::body::Body for Pieces {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let bytes = self.0.len().min(PIECE_BYTES);
+        let piece = self.0.split_to(bytes);
+        Poll::Ready((bytes > 0).then(|| Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(u64::try_from(self.0.len()).unwrap_or(u64::MAX))
     }
 }
 

@@ -9,7 +9,6 @@ mod connection;
 mod document;
 mod login;
 mod office;
-mod pieces;
 mod problem;
 mod wanted;
 

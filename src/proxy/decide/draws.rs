@@ -15,7 +15,7 @@ use crate::proxy::known::need::{Need, Unsent};
 use crate::proxy::known::temporary::Hidden;
 use crate::proxy::shared::Shared;
 use crate::rewrite::draws::{Value, refusal, write};
-use crate::rewrite::plan::prepared_text::PARAMS_MAX;
+use crate::rewrite::plan::PARAMS_MAX;
 use crate::rewrite::plan::target::Target;
 use crate::rules::model::GeneratorName;
 use crate::sql::dialect::Dialect;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::rewrite::plan::prepared_text::PreparedText;
+use crate::rewrite::plan::PreparedText;
 use crate::sql::dialect::Dialect;
 
 /// A statement that PREPARE gave a name. It is planned again at each EXECUTE, under what it was
