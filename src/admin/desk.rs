@@ -465,6 +465,7 @@ pub struct Raised {
     pub to: u64,
 }
 
+/// A rule as SHOW RULES has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleRow {
     pub schema: String,

@@ -407,7 +407,7 @@ impl Default for Http {
 }
 
 /// The Redis protocol: a port where clients of Redis draw ids.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Resp {
     /// "host:port", "unix:/path" or "off". Clients log in as one of admin.users or as a user of the store.
@@ -416,14 +416,8 @@ pub struct Resp {
     pub tls: ListenTls,
 }
 
-impl Default for Resp {
-    fn default() -> Self {
-        Resp { address: OrOff::Off, tls: ListenTls::default() }
-    }
-}
-
 /// The HTTP API: a port where programs draw ids by HTTP.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Api {
     /// "host:port", "unix:/path" or "off". Clients log in as one of admin.users or as a user of the store.
@@ -433,12 +427,6 @@ pub struct Api {
     #[schemars(example = ["leaf", "udf"])]
     pub compat: Vec<Compat>,
     pub tls: ListenTls,
-}
-
-impl Default for Api {
-    fn default() -> Self {
-        Api { address: OrOff::Off, compat: Vec::new(), tls: ListenTls::default() }
-    }
 }
 
 /// "leaf": Meituan Leaf. "udf": the Spring service org.itkk.udf.id, with the paths /service/id.

@@ -38,11 +38,12 @@ async fn watch_schema(tables: Weak<InForce>) {
     loop {
         tokio::time::sleep(REFRESH_INTERVAL).await;
         let Some(tables) = tables.upgrade() else { return };
-        if let Err(error) = tables.refresh().await {
+        let now = tables.now();
+        if let Err(error) = now.refresh().await {
             tracing::debug!(%error, "Rowstamp cannot read the columns of tables with a rule");
         }
-        tables.refresh_shadows().await;
-        tables.compare_clocks().await;
+        now.read_shadows().await;
+        now.compare_clocks().await;
         let trouble = tables.reopen().await.err().map(|error| error.to_string());
         if let Some(error) = trouble.as_ref().filter(|_| trouble != told) {
             tracing::warn!(error, "the generators cannot be opened; Rowstamp tries again");
@@ -150,7 +151,7 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// Rules that could not be made active, since the store or the backend was away, are tried again.
 const RETRY_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Never ends.
+/// `rules.watch`: reloads when the rules have changed. Never ends.
 pub(crate) async fn watch_rules(reloader: Arc<Reloader>) {
     let mut watch = Watch::default();
     let mut again_at = None;

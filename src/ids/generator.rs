@@ -56,8 +56,6 @@ pub struct Stats {
     pub max: u64,
     /// Ids from the bound up to the last.
     pub headroom: u64,
-    /// The demand, as measured when ids were last reserved.
-    pub demand_per_second: f64,
     /// Explicit ids that lay in other proxies' ranges.
     pub explicit_elsewhere: u64,
     /// Explicit ids that were not followed.
@@ -434,7 +432,6 @@ impl Sequence {
             bound,
             max: self.max,
             headroom: self.slots.end().saturating_sub(self.slots.at_or_above(bound)),
-            demand_per_second: notes.demand.per_second(),
             explicit_elsewhere: self.explicit_elsewhere.load(Ordering::Relaxed),
             explicit_too_far: self.explicit_too_far.load(Ordering::Relaxed),
             trouble: notes.trouble.as_ref().map(ToString::to_string),

@@ -18,7 +18,6 @@ mod ticker;
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use clock::{Clock, Watch};
@@ -52,7 +51,6 @@ pub struct Timestamp {
     ticker: Arc<Notify>,
     /// Told to all who wait when there may be more ids.
     more: Notify,
-    in_several_runs: AtomicU64,
     state: Mutex<State>,
 }
 
@@ -124,7 +122,6 @@ impl Timestamp {
             renewer: Arc::clone(&renewer),
             ticker: Arc::clone(&ticker),
             more: Notify::new(),
-            in_several_runs: AtomicU64::new(0),
             state: Mutex::new(State {
                 watch: Watch::new(first, spec.max_forward),
                 wall: first.wall,
@@ -173,10 +170,10 @@ impl Timestamp {
             return None;
         }
         if let Some(first) = self.counter.take(&self.numbering, n) {
-            return Some(self.block(first, n));
+            return Some(self.run(first, n));
         }
         match self.attempt(n) {
-            Attempt::Numbers(first) => Some(self.block(first, n)),
+            Attempt::Numbers(first) => Some(self.run(first, n)),
             Attempt::Wait | Attempt::Ended | Attempt::Closed | Attempt::Held(_) => None,
         }
     }
@@ -202,7 +199,7 @@ impl Timestamp {
             let mut more = std::pin::pin!(self.more.notified());
             more.as_mut().enable();
             match self.attempt(n) {
-                Attempt::Numbers(first) => return Ok(self.block(first, n)),
+                Attempt::Numbers(first) => return Ok(self.run(first, n)),
                 Attempt::Ended => {
                     let end = self.spec.layout.end();
                     return Err(TakeError::EndOfLife { generator, end, wanted: n.get() });
@@ -215,13 +212,6 @@ impl Timestamp {
                 return Err(self.too_late(n, deadline));
             }
         }
-    }
-
-    fn block(&self, first: u64, n: NonZeroU64) -> IdBlock {
-        if !self.numbering.is_one_run(n) {
-            self.in_several_runs.fetch_add(1, Ordering::Relaxed);
-        }
-        self.run(first, n)
     }
 
     #[inline]
@@ -341,13 +331,6 @@ impl Timestamp {
         true
     }
 
-    /// The wall clock is right after all: ids follow it, wherever it leapt.
-    pub fn accept_clock(&self) {
-        let mut state = self.state.lock();
-        state.watch.trust(self.clock.read());
-        self.look_in(&mut state);
-    }
-
     /// The last id that this node's layout has.
     pub fn id_max(&self) -> u64 {
         self.numbering.last_id()
@@ -449,7 +432,6 @@ impl Timestamp {
             leap: state.watch.leap(),
             epoch: layout.time_of(0),
             end: layout.end(),
-            in_several_runs: self.in_several_runs.load(Ordering::Relaxed),
             node: self.node,
             trouble: state.trouble.as_ref().map(ToString::to_string),
             held: state.held,
@@ -487,6 +469,7 @@ impl Drop for Waiting<'_> {
 #[cfg(test)]
 mod tests;
 
+/// The state of a timestamp generator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stats {
     /// The time of the next id, at the earliest.
@@ -501,8 +484,6 @@ pub struct Stats {
     pub epoch: Moment,
     /// When the layout runs out.
     pub end: Moment,
-    /// Requests whose ids are several runs.
-    pub in_several_runs: u64,
     /// Which node it is.
     pub node: u64,
     /// The store's last error, until it answers again.

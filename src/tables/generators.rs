@@ -267,7 +267,7 @@ impl Tables {
     }
 
     /// See [`InForce::compare_clocks`](crate::tables::InForce::compare_clocks).
-    pub(super) async fn compare_clocks(&self) {
+    pub(crate) async fn compare_clocks(&self) {
         for (_, generator) in self.generators.all() {
             if let Generator::Timestamp(timestamp) = &generator
                 && timestamp.is_held()

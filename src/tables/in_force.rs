@@ -10,7 +10,6 @@ use tokio::sync::watch;
 
 use crate::ids::Generator;
 use crate::ids::timestamp::clock::SystemClock;
-use crate::rewrite::plan::target::Target;
 use crate::rules::RuleSet;
 use crate::schema::{Schema, SchemaError};
 use crate::store::Store;
@@ -148,16 +147,6 @@ impl InForce {
         Ok(())
     }
 
-    /// [`Tables::refresh`] of the version that counts.
-    pub async fn refresh(&self) -> Result<(), SchemaError> {
-        self.now().refresh().await
-    }
-
-    /// [`Tables::suspect`] of the version that counts.
-    pub(crate) fn suspect(&self, target: &Target) {
-        self.now().suspect(target);
-    }
-
     /// From time to time: views that were made past this proxy are seen, and locks that nobody
     /// needs any more given up.
     pub async fn tidy(&self) -> Result<(), SchemaError> {
@@ -195,11 +184,6 @@ impl InForce {
     /// The number of times that an operator has settled the store.
     pub fn store_era(&self) -> u64 {
         self.backend.store.era()
-    }
-
-    /// Generators that wait for the machine's clock to be right look again.
-    pub async fn compare_clocks(&self) {
-        self.now().compare_clocks().await;
     }
 
     /// Generators that could not be opened, and those whose nodes went to other proxies while this

@@ -277,7 +277,7 @@ impl TableLocks {
         self.inner.wanted.notify_one();
     }
 
-    /// [`TableLocks::take`] of many tables, a hundred by one statement. `took` is told how many, now and then.
+    /// [`TableLocks::take`] of many tables, a hundred by one statement. It calls `took` with the number of locks, now and then.
     pub async fn take_all(&self, tables: &[String], took: impl Fn(usize)) -> Result<(), LockError> {
         for tables in tables.chunks(TABLES_PER_QUERY) {
             // If the server has no locks for us, taking the first table's lock alone tells what that means.

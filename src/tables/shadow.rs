@@ -85,7 +85,7 @@ impl Tables {
 
     /// Reads the columns of all tables in shadow mode, and their views, where they are old or DDL
     /// was seen. Nobody waits for it but who makes a version ready, and nothing fails with it.
-    pub(super) async fn read_shadows(&self) {
+    pub(crate) async fn read_shadows(&self) {
         let ddl = self.backend.ddl.seen();
         let shadows = self.shadows.load();
         let is_fresh = |at: Instant| at.elapsed() < SHAPE_AGE_MAX.saturating_sub(Duration::from_millis(500));
@@ -132,10 +132,5 @@ impl InForce {
     /// The statements into tables in shadow mode since the proxy began, counted by what would have become of them.
     pub fn shadow(&self) -> Vec<ShadowCount> {
         self.backend.shadow.counted()
-    }
-
-    /// `Tables::read_shadows` of the version that counts.
-    pub async fn refresh_shadows(&self) {
-        self.now().read_shadows().await;
     }
 }

@@ -196,9 +196,10 @@ impl fmt::Display for AddressText {
 }
 
 /// An [`Address`] to listen on, or "off".
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum OrOff {
+    #[default]
     Off,
     At(Address),
 }

@@ -100,6 +100,7 @@ pub struct Directory {
 }
 
 /// The users and times that the roster is made of.
+#[derive(Default)]
 struct Known {
     of_file: Arc<[Arc<User>]>,
     of_store: BTreeMap<String, Arc<User>>,
@@ -179,15 +180,7 @@ impl Directory {
     }
 
     fn new(store: Arc<dyn Store>, of_file: &[Arc<User>], stale_max: Duration) -> Self {
-        let mut known = Known {
-            of_file: Arc::default(),
-            of_store: BTreeMap::new(),
-            stale_max,
-            looked_at: None,
-            listed: None,
-            damaged: HashMap::new(),
-            usage: HashMap::new(),
-        };
+        let mut known = Known { stale_max, ..Known::default() };
         known.of_file = known.counted_file(of_file);
         Directory {
             store,

@@ -12,7 +12,7 @@ use crate::store::record::decode;
 use crate::store::{FORMAT, Key, StoreError};
 
 /// A user, or one that was dropped: records are never removed.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct UserRecord {
     pub(super) v: u64,
     /// argon2id, as the PHC string format has it.
@@ -55,15 +55,7 @@ pub(super) struct ChangesRecord {
 
 impl UserRecord {
     pub(super) fn new() -> Self {
-        UserRecord {
-            v: FORMAT,
-            password: None,
-            tokens: Vec::new(),
-            grants: Vec::new(),
-            dropped: false,
-            change: String::new(),
-            unknown: Map::new(),
-        }
+        UserRecord { v: FORMAT, ..UserRecord::default() }
     }
 
     /// An error has nothing of what is written there, which may be a password's hash.

@@ -1,4 +1,4 @@
-//! The environment of a command says its file, its keys, and who is told how it goes.
+//! The environment of a command says its file, its keys, and where its progress is reported.
 
 use std::fs;
 use std::os::unix::net::UnixDatagram;

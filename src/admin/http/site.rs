@@ -154,6 +154,7 @@ const AGE_MAX: Duration = Duration::from_secs(5);
 /// For the store's answer.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
+/// The proxies of a store. The store is asked for them every few seconds, however many pages are open.
 #[derive(Debug, Default)]
 struct Fleet(Mutex<Option<(Instant, FleetStatus)>>);
 

@@ -76,11 +76,6 @@ impl Watch {
         self.time
     }
 
-    /// Follows the wall clock wherever it is; what an operator says of a leap.
-    pub(super) fn trust(&mut self, reading: Reading) {
-        self.trusted = reading;
-    }
-
     /// The leap of the wall clock, while it is not followed.
     pub(super) fn leap(&self) -> Option<Duration> {
         self.leap
@@ -144,15 +139,5 @@ mod tests {
         check(&[(100, 100, 100, false), (0, 101, 100, false), (3_650, 102, 3_650, false)]);
         // Two hours back, and again where it was.
         check(&[(9, 9, 9, false), (9_000, 9, 9, true), (9, 9, 9, false)]);
-    }
-
-    #[test]
-    fn an_operator_has_the_last_word() {
-        let at = |seconds: u64| Moment::from_micros(seconds * 1_000_000);
-        let reading = |wall| Reading { wall: at(wall), monotonic: Duration::ZERO };
-        let mut watch = Watch::new(reading(0), Duration::from_secs(1));
-        assert_eq!(watch.see(reading(9)), at(0));
-        watch.trust(reading(9));
-        assert_eq!((watch.see(reading(9)), watch.leap(), watch.time()), (at(9), None, at(9)));
     }
 }

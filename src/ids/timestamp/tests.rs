@@ -150,7 +150,6 @@ async fn a_request_is_one_run_where_it_can_be() {
     let (_, millis, sequence) = first(&generator, 97).await;
     assert_eq!((millis, sequence), (1, 0), "does not fit the rest of the tick");
     assert_eq!(shape(take(&generator, 10_000).await), [(4096, 1), (4096, 1), (1808, 1)]);
-    assert_eq!(generator.stats().in_several_runs, 1);
     // Timestamp and sequence adjoin: any number is one run.
     for (preset, step) in [("pd-tso", 1), ("sonyflake", 1 << 16), ("cockroach", 1 << 15)] {
         let spec = by(preset);
@@ -160,7 +159,6 @@ async fn a_request_is_one_run_where_it_can_be() {
         for count in [1, 200, 300_000, 7] {
             assert_eq!(shape(take(&generator, count).await), [(count, step)], "{preset}");
         }
-        assert_eq!(generator.stats().in_several_runs, 0);
     }
     assert_eq!(generator.try_take(n(u64::MAX)), None);
     let error = generator.take(n(u64::MAX), SECOND).await;
@@ -228,7 +226,7 @@ async fn a_clock_that_goes_back_changes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leap_of_the_clock_is_not_followed_until_it_is_accepted() {
+async fn a_leap_of_the_clock_is_not_followed() {
     let (generator, store, clock) = rig(by("snowflake")).await;
     first(&generator, 1).await;
     let before = bound(&store, 3);
@@ -238,10 +236,6 @@ async fn a_leap_of_the_clock_is_not_followed_until_it_is_accepted() {
     assert!((18..=22).contains(&millis), "{millis}");
     assert!(generator.stats().leap.unwrap() > Duration::from_secs(3_699));
     assert!(bound(&store, 3) - before < 60_000);
-    generator.accept_clock();
-    let (_, millis, _) = first(&generator, 1).await;
-    assert!((3_700_018..=3_700_022).contains(&millis), "{millis}");
-    assert_eq!(generator.stats().leap, None);
 }
 
 #[tokio::test(start_paused = true)]

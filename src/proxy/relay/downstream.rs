@@ -327,7 +327,8 @@ impl Relay {
         if !OF_COLUMNS.contains(&code) {
             return;
         }
-        entry.note.targets().for_each(|target| self.tables.suspect(target));
+        let tables = self.tables.now();
+        entry.note.targets().for_each(|target| tables.suspect(target));
     }
 
     fn prepare_ok(&mut self, payload: &[u8]) -> Result<Fate, Event> {

@@ -1,5 +1,5 @@
 //! The statements that a LOAD becomes: the client's own statement, and its file, go into a stage, and an
-//! INSERT ... SELECT of ours stores it. The client is told of both in the form of a LOAD's answer.
+//! INSERT ... SELECT of ours stores it. The client gets the counts of both in the form of a LOAD's answer.
 
 use super::answers::as_load;
 use super::stage::{Run, STAGE, find, stored};

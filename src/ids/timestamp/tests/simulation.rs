@@ -101,8 +101,7 @@ async fn owner(world: Arc<World>, number: usize) {
                 assert_eq!(open.try_take(n(1)), None);
                 generator = None;
             }
-            4..8 => clock.jump(random.gen_range(-7_200..7_200)),
-            8..10 => open.accept_clock(),
+            4..10 => clock.jump(random.gen_range(-7_200..7_200)),
             10..12 => {
                 // A pause in which others go on.
                 tokio::time::sleep(Duration::from_millis(random.gen_range(0..5_000))).await;
