@@ -9,7 +9,6 @@ use rowstamp::sql::load::Load;
 use rowstamp::sql::name::Path;
 use rowstamp::sql::statement::ddl::TableChange;
 use rowstamp::sql::statement::dynamic::{self, Dynamic, Literal, Source as TextSource, Using};
-use rowstamp::sql::statement::routine;
 use rowstamp::sql::statement::{self, Statement};
 use rowstamp::sql::value::IdValue;
 
@@ -50,7 +49,7 @@ fn statements(lexer: &mut Lexer<'_>, wants: Wants<'_>, packet: &Packet<'_>) -> R
                 lexer.set_dialect(dialect);
                 return Ok(more);
             }
-            Statement::Routine => return Ok(routine::skip(lexer)?.unwrap_or_default()),
+            Statement::Routine => return Ok(statement::skip_routine(lexer)?.unwrap_or_default()),
             Statement::Load(path) => {
                 in_order(text, from, path.as_slice());
                 load(ahead.clone(), from, path, packet)?;

@@ -4,7 +4,6 @@
 use rowstamp::sql::dialect::{ClientCharset, Dialect, SqlMode};
 use rowstamp::sql::lex::{Lexer, Odd, Token, TokenKind};
 use rowstamp::sql::look::{Glance, glance};
-use rowstamp::sql::statement::routine;
 use rowstamp::sql::statement::{self, Statement};
 use rowstamp::sql::{hint, name, value};
 
@@ -117,7 +116,7 @@ fn statements(text: &[u8], dialect: Dialect) {
         let kind = kind.map_err(|odd| at_odd(text, odd, start)).ok();
         if matches!(kind, Some(Statement::Routine)) {
             let mut body = lexer.clone();
-            if let Ok(Some(true)) = routine::skip(&mut body) {
+            if let Ok(Some(true)) = statement::skip_routine(&mut body) {
                 assert_eq!(text[body.position() as usize - 1], b';');
             }
         }

@@ -6,7 +6,6 @@ use std::ops::Range;
 use rowstamp::sql::dialect::{ClientCharset, Dialect};
 use rowstamp::sql::lex::{Lexer, Token, TokenKind};
 use rowstamp::sql::name;
-use rowstamp::sql::statement::routine;
 use rowstamp::sql::statement::{self, Statement};
 
 /// A packet's tokens up to `end`.
@@ -292,7 +291,7 @@ fn kind(lexer: &Lexer<'_>, dialect: &mut Dialect) -> Option<(Option<u32>, u32)> 
             Statement::Analyze | Statement::For(_) => {}
             Statement::Routine => {
                 let mut body = lexer.clone();
-                routine::skip(&mut body).ok()??;
+                statement::skip_routine(&mut body).ok()??;
                 return Some((None, body.position()));
             }
             Statement::Set(settings) => {

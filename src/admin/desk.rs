@@ -1,7 +1,5 @@
 //! One running proxy, as the console and the HTTP server see it and act on it.
 
-mod door_row;
-
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -10,8 +8,6 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use crate::users::{Change, Changed, Directory};
-
-pub use self::door_row::DoorRow;
 
 /// Rows are as they are now; nothing in them is a secret, a literal of a statement or a bound value.
 #[async_trait]
@@ -509,4 +505,28 @@ pub struct RefusedRow {
     /// Whose the last one was.
     pub user: String,
     pub last: SystemTime,
+}
+
+/// A port where ids are drawn without an INSERT. The counts are since the start.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DoorRow {
+    /// The door's name in metrics and audit lines: "resp", "api".
+    pub name: &'static str,
+    /// For people.
+    pub protocol: &'static str,
+    /// `None`: it is off.
+    pub address: Option<String>,
+    /// Clients can connect.
+    pub is_open: bool,
+    /// Towards new clients, in the words of `tls.mode`.
+    pub tls: String,
+    /// The other services whose paths it answers, in the words of `api.compat`.
+    pub compat: Vec<String>,
+    /// Clients that have logged in and are connected.
+    pub clients: u64,
+    /// Requests for ids, by what came of them.
+    pub requests: Vec<(&'static str, u64)>,
+    /// Ids that were given.
+    pub ids: u64,
+    pub logins_refused: u64,
 }

@@ -62,11 +62,7 @@ impl IdRange {
 mod tests {
     use super::IdRange;
 
-    use std::num::NonZeroU64;
-
-    fn n(x: u64) -> NonZeroU64 {
-        NonZeroU64::new(x).unwrap()
-    }
+    use crate::ids::n;
 
     #[test]
     fn a_range_that_would_wrap_is_not_made() {

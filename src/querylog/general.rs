@@ -11,33 +11,6 @@ const COMMANDS: &str = "Binlog Dump, Binlog Dump GTID, Bulk_execute, Change user
     Replica, Register Slave, Reset Connection, Reset stmt, Set option, Shutdown, Slave_IO, \
     Slave_SQL, Slave_worker, Sleep, Statistics, Table Dump, Time, Unimpl get tid";
 
-pub(crate) struct Start<'a> {
-    connection: u64,
-    command: &'static str,
-    argument: &'a [u8],
-}
-
-/// The beginning of an entry, if the line is one.
-pub(crate) fn start(line: &[u8]) -> Option<Start<'_>> {
-    let rest = if let Some(rest) = line.strip_prefix(b"\t\t") {
-        rest
-    } else {
-        let tab = memchr::memchr(b'\t', line.get(..64.min(line.len()))?)?;
-        let (time, rest) = line.split_at_checked(tab)?;
-        is_time(time).then_some(rest.get(1..)?)?
-    };
-    let rest = rest.trim_ascii_start();
-    let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();
-    let (number, rest) = rest.split_at_checked(digits)?;
-    let connection = std::str::from_utf8(number).ok()?.parse().ok()?;
-    let rest = rest.strip_prefix(b" ")?.trim_ascii_start();
-    let tab = memchr::memchr(b'\t', rest).unwrap_or(rest.len());
-    let (name, argument) = rest.split_at_checked(tab)?;
-    let name = name.trim_ascii_end();
-    let command = COMMANDS.split(", ").find(|command| command.as_bytes().eq_ignore_ascii_case(name))?;
-    Some(Start { connection, command, argument: argument.get(1..).unwrap_or_default() })
-}
-
 /// `2026-11-22T21:48:05.123456Z`, or `261122 21:48:05` with a blank for an hour's leading zero.
 fn is_time(time: &[u8]) -> bool {
     let fits = |pattern: &str| {
@@ -61,10 +34,27 @@ pub(crate) struct Open {
 }
 
 impl Open {
-    pub(crate) fn new(start: &Start<'_>, line: u64, is_cut: bool, bytes_max: usize) -> Open {
-        let Start { connection, command, argument } = *start;
+    /// The beginning of an entry, if its line, `text`, is one.
+    pub(crate) fn start(text: &[u8], line: u64, is_cut: bool, bytes_max: usize) -> Option<Open> {
+        let rest = if let Some(rest) = text.strip_prefix(b"\t\t") {
+            rest
+        } else {
+            let tab = memchr::memchr(b'\t', text.get(..64.min(text.len()))?)?;
+            let (time, rest) = text.split_at_checked(tab)?;
+            is_time(time).then_some(rest.get(1..)?)?
+        };
+        let rest = rest.trim_ascii_start();
+        let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();
+        let (number, rest) = rest.split_at_checked(digits)?;
+        let connection = std::str::from_utf8(number).ok()?.parse().ok()?;
+        let rest = rest.strip_prefix(b" ")?.trim_ascii_start();
+        let tab = memchr::memchr(b'\t', rest).unwrap_or(rest.len());
+        let (name, argument) = rest.split_at_checked(tab)?;
+        let name = name.trim_ascii_end();
+        let command = COMMANDS.split(", ").find(|command| command.as_bytes().eq_ignore_ascii_case(name))?;
+        let argument = argument.get(1..).unwrap_or_default().to_vec();
         let is_cut = is_cut || argument.len() > bytes_max;
-        Open { connection, command, line, argument: argument.to_vec(), is_cut }
+        Some(Open { connection, command, line, argument, is_cut })
     }
 
     pub(crate) fn goes_on(&mut self, line: &[u8], is_cut: bool, bytes_max: usize) {

@@ -84,7 +84,7 @@ impl<R: BufRead> Log<R> {
         if self.format == Format::Auto {
             self.format = match () {
                 () if Slow::is_header(line) => Format::Slow,
-                () if general::start(line).is_some() => Format::General,
+                () if general::Open::start(line, number, is_cut, self.bytes_max).is_some() => Format::General,
                 () => Format::Auto,
             };
         }
@@ -94,16 +94,15 @@ impl<R: BufRead> Log<R> {
                 self.ready.extend(entry);
                 self.broken += u64::from(!is_taken);
             }
-            Format::General | Format::Auto => match general::start(line) {
-                Some(start) => {
-                    let next = general::Open::new(&start, number, is_cut, self.bytes_max);
-                    self.ready.extend(self.open.replace(next).map(general::Open::entry));
+            Format::General | Format::Auto => {
+                match general::Open::start(line, number, is_cut, self.bytes_max) {
+                    Some(next) => self.ready.extend(self.open.replace(next).map(general::Open::entry)),
+                    None => match &mut self.open {
+                        Some(open) => open.goes_on(line, is_cut, self.bytes_max),
+                        None => self.broken += 1,
+                    },
                 }
-                None => match &mut self.open {
-                    Some(open) => open.goes_on(line, is_cut, self.bytes_max),
-                    None => self.broken += 1,
-                },
-            },
+            }
         }
         Ok(())
     }

@@ -266,7 +266,7 @@ impl Tables {
         }
     }
 
-    /// See [`InForce::compare_clocks`](crate::tables::InForce::compare_clocks).
+    /// Generators that wait for the machine's clock to be right look again.
     pub(crate) async fn compare_clocks(&self) {
         for (_, generator) in self.generators.all() {
             if let Generator::Timestamp(timestamp) = &generator

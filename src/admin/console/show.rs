@@ -1,21 +1,23 @@
 //! Each SHOW as a table: what the desk has, sorted, units in the columns' names.
 
-mod doors;
-mod generators;
-mod sessions;
 mod stats;
 mod users;
 
-use std::time::SystemTime;
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
 
-use super::answer::Type::{self, Text, Unsigned};
+use super::answer::Type::{self, Real, Text, Unsigned};
 use super::answer::{Column, Rows, Table, Value, sorted, texts};
 use super::command::What;
 use super::help;
 use crate::admin::desk::{
-    About, BackendRow, Check, ConfigRow, Desk, DeskError, FindingRow, ProxyRow, RefusedRow, RuleRow, SlotRow,
+    About, BackendRow, Check, ConfigRow, Desk, DeskError, DoorRow, FindingRow, GeneratorRow, GeneratorState,
+    LastRow, ProxyRow, RefusedRow, RuleRow, SessionRow, SlotRow, StoredRow,
 };
 use crate::users::{Right, User};
+
+/// For the store's answer.
+const STORE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A column of a SHOW: its name, its type, and its value in a row.
 type Field<T> = (&'static str, Type, fn(&T) -> Value);
@@ -30,6 +32,31 @@ const RULES: [Field<RuleRow>; 9] = [
     ("unavailable", Text, |rule| (&*rule.unavailable).into()),
     ("tables", Unsigned, |rule| (rule.tables as u64).into()),
     ("origin", Text, |rule| (&*rule.origin).into()),
+];
+
+const GENERATORS: [Field<GeneratorRow>; 15] = [
+    ("generator", Text, |row| (&*row.name).into()),
+    ("kind", Text, |row| row.kind.word().into()),
+    ("state", Text, |row| row.state.word().into()),
+    ("issued_ids", Unsigned, |row| row.issued.into()),
+    ("ids_per_second", Real, |row| rounded(row.per_second, 2).into()),
+    ("reserve_ids", Unsigned, |row| row.reserved_ids.into()),
+    ("reserve_seconds", Real, |row| row.reserved_for.map(seconds).into()),
+    ("bound", Unsigned, |row| row.bound.into()),
+    ("max_id", Unsigned, |row| row.max.into()),
+    ("used_percent", Real, |row| row.max.map(|_| rounded(row.used * 100.0, 4)).into()),
+    ("node", Unsigned, |row| row.node.into()),
+    ("ahead_seconds", Real, |row| row.ahead.map(seconds).into()),
+    ("leap_seconds", Real, |row| row.leap.map(seconds).into()),
+    ("rules", Unsigned, |row| (row.rules as u64).into()),
+    ("why", Text, |row| match &row.state {
+        GeneratorState::Open => Value::Null,
+        GeneratorState::Paused => {
+            "an operator has paused the generator; RESUME GENERATOR ends the pause".into()
+        }
+        GeneratorState::Troubled(why) | GeneratorState::Stopped(why) => (&**why).into(),
+        GeneratorState::Unused => "no rule with mode = \"on\" names the generator".into(),
+    }),
 ];
 
 const PROXIES: [Field<ProxyRow>; 5] = [
@@ -51,15 +78,12 @@ const SLOTS: [Field<SlotRow>; 5] = [
 const BACKENDS: [Field<BackendRow>; 8] = [
     ("backend", Text, |row| (&*row.address).into()),
     ("primary", Text, |row| row.is_primary.into()),
-    ("up", Text, |row| row.is_up.map_or(Value::Null, Value::from)),
-    ("read_only", Text, |row| row.is_read_only.map_or(Value::Null, Value::from)),
-    ("replica", Text, |row| row.is_replica.map_or(Value::Null, Value::from)),
+    ("up", Text, |row| row.is_up.into()),
+    ("read_only", Text, |row| row.is_read_only.into()),
+    ("replica", Text, |row| row.is_replica.into()),
     ("connect_errors", Unsigned, |row| row.connect_errors().into()),
-    ("last_error", Text, |row| row.last_error.as_ref().map_or(Value::Null, |(why, _)| (&**why).into())),
-    ("last_error_utc", Text, |row| {
-        let at = row.last_error.as_ref().map(|(_, at)| humantime::format_rfc3339_seconds(*at).to_string());
-        at.map_or(Value::Null, Value::from)
-    }),
+    ("last_error", Text, |row| row.last_error.as_ref().map(|(why, _)| &**why).into()),
+    ("last_error_utc", Text, |row| row.last_error.as_ref().map(|(_, at)| utc(*at)).into()),
 ];
 
 /// A command in HELP: its words, the right that it needs, and its effect.
@@ -74,7 +98,7 @@ const REFUSED: [Field<RefusedRow>; 6] = [
     ("count", Unsigned, |refused| refused.count.into()),
     ("why", Text, |refused| (&*refused.why).into()),
     ("user", Text, |refused| (&*refused.user).into()),
-    ("last_utc", Text, |refused| humantime::format_rfc3339_seconds(refused.last).to_string().into()),
+    ("last_utc", Text, |refused| utc(refused.last).into()),
     ("digest", Text, |refused| (&*refused.digest).into()),
 ];
 
@@ -93,6 +117,47 @@ const CONFIG: [Field<ConfigRow>; 4] = [
     ("takes_effect", Text, |row| row.takes_effect.into()),
 ];
 
+/// The doors that are off are shown too.
+const DOORS: [Field<DoorRow>; 14] = [
+    ("door", Text, |row| row.name.into()),
+    ("protocol", Text, |row| row.protocol.into()),
+    ("address", Text, |row| row.address.clone().into()),
+    ("open", Text, |row| row.is_open.into()),
+    ("tls", Text, |row| row.address.as_ref().map(|_| &*row.tls).into()),
+    ("compat", Text, |row| row.compat.join(", ").into()),
+    ("clients", Unsigned, |row| row.clients.into()),
+    ("ids", Unsigned, |row| row.ids.into()),
+    ("given", Unsigned, |row| requests(row, "given")),
+    ("denied", Unsigned, |row| requests(row, "denied")),
+    ("over_quota", Unsigned, |row| requests(row, "over_quota")),
+    ("wrong", Unsigned, |row| requests(row, "wrong")),
+    ("no_ids", Unsigned, |row| requests(row, "no_ids")),
+    ("logins_refused", Unsigned, |row| row.logins_refused.into()),
+];
+
+/// A session, and its last statement that was given ids.
+type WithLast = (SessionRow, Option<LastRow>);
+
+const SESSIONS: [Field<WithLast>; 17] = [
+    ("id", Unsigned, |(session, _)| session.id.into()),
+    ("state", Text, |(session, _)| session.state.word().into()),
+    ("user", Text, |(session, _)| (&*session.user).into()),
+    ("client", Text, |(session, _)| (&*session.client).into()),
+    ("database", Text, |(session, _)| (&*session.database).into()),
+    ("server_connection", Unsigned, |(session, _)| u64::from(session.connection).into()),
+    ("tls", Text, |(session, _)| session.is_tls.into()),
+    ("age_seconds", Unsigned, |(session, _)| session.age.as_secs().into()),
+    ("state_seconds", Real, |(session, _)| seconds(session.in_state).into()),
+    ("statements", Unsigned, |(session, _)| session.statements.into()),
+    ("rewritten", Unsigned, |(session, _)| session.rewritten.into()),
+    ("refused", Unsigned, |(session, _)| session.refused.into()),
+    ("ids", Unsigned, |(session, _)| session.ids.into()),
+    ("bytes_in", Unsigned, |(session, _)| session.bytes_from_client.into()),
+    ("bytes_out", Unsigned, |(session, _)| session.bytes_to_client.into()),
+    ("last_ruled", Text, |(_, last)| last.as_ref().map(|last| last.statement.clone()).into()),
+    ("last_digest", Text, |(_, last)| last.as_ref().and_then(|last| last.digest.clone()).into()),
+];
+
 fn heads<T>(fields: &[Field<T>]) -> Vec<Column> {
     fields.iter().map(|(name, kind, _)| Column::new(*name, *kind)).collect()
 }
@@ -105,17 +170,17 @@ fn rows<T>(fields: &[Field<T>], items: &[T]) -> Rows {
 pub(super) fn columns(what: What) -> Vec<Column> {
     match what {
         What::Rules => heads(&RULES),
-        What::Generators => heads(&generators::FIELDS),
+        What::Generators => heads(&GENERATORS),
         What::Proxies => heads(&PROXIES),
         What::Backends => heads(&BACKENDS),
         What::Commands => heads(&COMMANDS),
         What::Refused => heads(&REFUSED),
         What::Slots => heads(&SLOTS),
-        What::Sessions => heads(&sessions::FIELDS),
+        What::Sessions => heads(&SESSIONS),
         What::Stats => stats::columns(),
         What::Findings => heads(&FINDINGS),
         What::Config => heads(&CONFIG),
-        What::Doors => heads(&doors::FIELDS),
+        What::Doors => heads(&DOORS),
         What::Users => heads(&users::USERS),
         What::Grants => heads(&users::GRANTS),
         What::Tokens => heads(&users::TOKENS),
@@ -133,9 +198,9 @@ pub(super) async fn show(
     let rows = match what {
         What::Rules => sorted(rows(&RULES, &desk.rules())),
         What::Generators => {
-            let mut seen = generators::with_stored(desk).await;
+            let mut seen = with_stored(desk).await;
             seen.retain(|row| user.may(Right::Read, &row.name));
-            sorted(rows(&generators::FIELDS, &seen))
+            sorted(rows(&GENERATORS, &seen))
         }
         What::Proxies => sorted(rows(&PROXIES, &desk.proxies().await?)),
         // The one that is tried first comes first.
@@ -143,17 +208,64 @@ pub(super) async fn show(
         What::Commands => rows(&COMMANDS, &help::commands()),
         What::Refused => rows(&REFUSED, &desk.refused()),
         What::Slots => slots(desk.slots().await?),
-        What::Sessions => rows(&sessions::FIELDS, &sessions::with_last(desk)),
+        What::Sessions => rows(&SESSIONS, &with_last(desk)),
         What::Stats => stats::stats(&desk.metrics()),
         What::Findings => findings(desk.findings().await?),
         What::Config => sorted(rows(&CONFIG, &desk.config())),
-        What::Doors => rows(&doors::FIELDS, &desk.doors()),
+        What::Doors => rows(&DOORS, &desk.doors()),
         What::Users => users::users(&desk.users(), user),
         What::Grants => users::grants(&desk.users(), user),
         What::Tokens => users::tokens(&desk.users(), user),
         What::Version => version(&desk.about(), &desk.checks(), now),
     };
     Ok(Table { columns: columns(what), rows })
+}
+
+/// The rules' generators, and those that the store alone knows. What is not open has its bound by
+/// the store, if that answers soon: who looks for what is wrong with the store must not wait
+/// for it.
+async fn with_stored(desk: &dyn Desk) -> Vec<GeneratorRow> {
+    let mut rows = desk.generators();
+    let stored = tokio::time::timeout(STORE_TIMEOUT, desk.stored()).await;
+    for StoredRow { generator, kind, bound } in stored.ok().and_then(Result::ok).unwrap_or_default() {
+        match rows.iter_mut().find(|row| row.name == generator) {
+            Some(row) if row.max.is_none() => row.bound = bound,
+            Some(_) => {}
+            None => rows.push(GeneratorRow { name: generator, kind, bound, ..GeneratorRow::default() }),
+        }
+    }
+    rows
+}
+
+fn utc(at: SystemTime) -> String {
+    humantime::format_rfc3339_seconds(at).to_string()
+}
+
+fn seconds(duration: Duration) -> f64 {
+    rounded(duration.as_secs_f64(), 3)
+}
+
+/// For people: more decimals would be noise.
+fn rounded(number: f64, decimals: i32) -> f64 {
+    let scale = 10_f64.powi(decimals);
+    (number * scale).round() / scale
+}
+
+/// By id.
+fn with_last(desk: &dyn Desk) -> Vec<WithLast> {
+    let mut sessions = desk.sessions();
+    sessions.sort_by_key(|session| session.id);
+    let mut last: BTreeMap<_, _> = desk.last_ruled().into_iter().collect();
+    let with_last = |session: SessionRow| {
+        let last = last.remove(&session.id);
+        (session, last)
+    };
+    sessions.into_iter().map(with_last).collect()
+}
+
+/// Requests for ids that ended so.
+fn requests(row: &DoorRow, outcome: &str) -> Value {
+    row.requests.iter().find(|(found, _)| *found == outcome).map(|(_, count)| *count).into()
 }
 
 fn slots(mut slots: Vec<SlotRow>) -> Rows {
@@ -178,7 +290,7 @@ fn version(about: &About, checks: &[Check], now: SystemTime) -> Rows {
         ("listens on", about.listen.clone()),
         ("backends", about.backends.join(", ")),
         ("store", about.store.to_owned()),
-        ("since (UTC)", humantime::format_rfc3339_seconds(about.since).to_string()),
+        ("since (UTC)", utc(about.since)),
         ("up (seconds)", up.as_secs().to_string()),
         ("draining", if about.is_draining { "yes" } else { "no" }.to_owned()),
     ]

@@ -78,7 +78,7 @@ pub fn of_generators(rows: &[GeneratorRow]) -> Vec<Metric> {
 
 /// Doors that are off are left out.
 pub fn of_doors(rows: &[DoorRow]) -> Vec<Metric> {
-    let rows: Vec<_> = rows.iter().filter(|row| row.is_on()).collect();
+    let rows: Vec<_> = rows.iter().filter(|row| row.address.is_some()).collect();
     let each = |value: fn(&DoorRow) -> u64| rows.iter().map(move |&row| ([row.name], number(value(row))));
     let requests = rows
         .iter()

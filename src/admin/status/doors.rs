@@ -61,12 +61,15 @@ pub struct BusyUser {
 }
 
 pub(super) fn doors(rows: Vec<DoorRow>, counts: &Counts<'_>) -> Vec<DoorStatus> {
+    let requests = |row: &DoorRow, is_meant: fn(&str) -> bool| -> u64 {
+        row.requests.iter().filter(|(outcome, _)| is_meant(outcome)).map(|(_, count)| count).sum()
+    };
     let status = |row: DoorRow| DoorStatus {
         requests: Counted {
-            total: number(row.given() + row.refused()),
+            total: number(requests(&row, |_| true)),
             per_second: counts.rate(&DOOR_REQUESTS, row.name),
         },
-        refused: row.refused(),
+        refused: requests(&row, |outcome| outcome != "given"),
         ids: Counted { total: number(row.ids), per_second: counts.rate(&DOOR_IDS, row.name) },
         name: row.name.to_owned(),
         protocol: row.protocol.to_owned(),

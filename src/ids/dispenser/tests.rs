@@ -1,7 +1,7 @@
 //! Each race that the proof speaks of, made to happen in one thread.
 
+use crate::ids::n;
 use std::cell::RefCell;
-use std::num::NonZeroU64;
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::Notify;
@@ -20,10 +20,6 @@ pub(super) fn between_mark_and_draw() {
     if let Some(hook) = hook {
         hook();
     }
-}
-
-fn n(count: u64) -> NonZeroU64 {
-    NonZeroU64::new(count).unwrap()
 }
 
 /// With a zone from 0 up to below `end`.

@@ -1,4 +1,4 @@
-use std::num::NonZeroU64;
+use crate::ids::n;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,10 +14,6 @@ mod simulation;
 mod threads;
 
 const SECOND: Duration = Duration::from_secs(1);
-
-fn n(count: u64) -> NonZeroU64 {
-    NonZeroU64::new(count).unwrap()
-}
 
 fn by(batch: u64) -> SequenceSpec {
     SequenceSpec { batch: Batch::Fixed(n(batch)), ..SequenceSpec::default() }

@@ -159,12 +159,8 @@ impl Numbering {
 mod tests {
     use super::super::presets::{PRESETS, Preset};
     use super::{Layout, Numbering};
+    use crate::ids::n;
     use proptest::prelude::*;
-    use std::num::NonZeroU64;
-
-    fn n(count: u64) -> NonZeroU64 {
-        NonZeroU64::new(count).unwrap()
-    }
 
     fn numbering(preset: &str) -> Numbering {
         Preset::find(preset).unwrap().layout().numbering(0).unwrap()

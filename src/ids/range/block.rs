@@ -106,12 +106,8 @@ impl From<IdRange> for IdBlock {
 #[cfg(test)]
 mod tests {
     use super::{IdBlock, Spacing, Ticks};
+    use crate::ids::n;
     use crate::ids::range::IdRange;
-    use std::num::NonZeroU64;
-
-    fn n(x: u64) -> NonZeroU64 {
-        NonZeroU64::new(x).unwrap()
-    }
 
     #[test]
     fn a_run_is_a_block() {

@@ -112,11 +112,7 @@ impl Counter {
 mod tests {
     use super::{Counter, RUN_MAX};
     use crate::ids::layout::presets::Preset;
-    use std::num::NonZeroU64;
-
-    fn n(count: u64) -> NonZeroU64 {
-        NonZeroU64::new(count).unwrap()
-    }
+    use crate::ids::n;
 
     #[test]
     fn takers_stay_between_the_start_and_the_limit() {

@@ -1,6 +1,6 @@
 mod identity;
 
-use std::num::NonZeroU64;
+use crate::ids::n;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
@@ -51,10 +51,6 @@ impl Clock for SimClock {
         let wall = micros.saturating_add_signed(self.off_micros.load(Ordering::Relaxed));
         Reading { wall: Moment::from_micros(wall), monotonic }
     }
-}
-
-fn n(count: u64) -> NonZeroU64 {
-    NonZeroU64::new(count).unwrap()
 }
 
 fn by(preset: &str) -> TimestampSpec {
