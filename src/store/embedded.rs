@@ -54,8 +54,9 @@ struct Failed {
     error: redb::Error,
 }
 
-impl Failed {
-    fn before<E: Into<redb::Error>>(error: E) -> Self {
+/// Every error but that of [`commit`] comes before the commit.
+impl<E: Into<redb::Error>> From<E> for Failed {
+    fn from(error: E) -> Self {
         Failed { step: Step::BeforeCommit, error: error.into() }
     }
 }
@@ -73,10 +74,9 @@ struct StoreFile {
 impl EmbeddedStore {
     /// Opens the file, or creates it (mode 0600). Blocks for a few fsyncs: for the start of a process.
     pub fn open(path: &Path) -> Result<Self> {
-        let database = match open_existing(path) {
-            Err(Opening::Absent) => create(path)?,
-            Err(Opening::Refused(error)) => return Err(error),
-            Ok(database) => database,
+        let database = match open_existing(path)? {
+            Some(database) => database,
+            None => create(path)?,
         };
         Ok(EmbeddedStore {
             file: Arc::new(StoreFile { path: path.to_owned(), database: Mutex::new(Some(database)) }),
@@ -149,44 +149,31 @@ impl StoreFile {
     }
 
     fn reopen(&self) -> Result<Database> {
-        open_existing(&self.path).map_err(|opening| match opening {
-            Opening::Absent => StoreError::Open {
-                path: self.path.clone(),
-                reason: "the file is missing".to_owned(),
-                remedy: concat!(
-                    "move the file back and restart; if it is lost: ",
-                    crate::book::page!("restore")
-                )
+        open_existing(&self.path)?.ok_or_else(|| StoreError::Open {
+            path: self.path.clone(),
+            reason: "the file is missing".to_owned(),
+            remedy: concat!("move the file back and restart; if it is lost: ", crate::book::page!("restore"))
                 .to_owned(),
-            },
-            Opening::Refused(error) => error,
         })
     }
 }
 
-enum Opening {
-    Absent,
-    Refused(StoreError),
-}
-
-fn open_existing(path: &Path) -> Result<Database, Opening> {
+/// `None`: there is no file.
+fn open_existing(path: &Path) -> Result<Option<Database>> {
     let file = match OpenOptions::new().read(true).write(true).open(path) {
         Ok(file) => file,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Err(Opening::Absent),
-        Err(e) => return Err(Opening::Refused(no_access(path, &e))),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(no_access(path, &e)),
     };
-    let length_bytes = file.metadata().map_err(|e| Opening::Refused(no_access(path, &e)))?.len();
-    if length_bytes == 0 {
-        return Err(Opening::Refused(damaged(path, "the file is empty")));
+    if file.metadata().map_err(|e| no_access(path, &e))?.len() == 0 {
+        return Err(damaged(path, "the file is empty"));
     }
-    let mut database = guarded(|| database_in(path, file))
-        .unwrap_or_else(|| Err(damaged(path, GAVE_UP)))
-        .map_err(Opening::Refused)?;
+    let mut database = guarded(|| database_in(path, file)).unwrap_or_else(|| Err(damaged(path, GAVE_UP)))?;
     match guarded(|| check(path, &mut database)).unwrap_or_else(|| Err(damaged(path, GAVE_UP))) {
-        Ok(()) => Ok(database),
+        Ok(()) => Ok(Some(database)),
         Err(error) => {
             discard(database);
-            Err(Opening::Refused(error))
+            Err(error)
         }
     }
 }
@@ -217,52 +204,38 @@ fn database_in(path: &Path, file: File) -> Result<Database> {
 /// Every checksum, the format, and a write (module page). A repair here would mean that an answered write is lost: the
 /// damage of a crash was repaired before, when redb opened the file.
 fn check(path: &Path, database: &mut Database) -> Result<()> {
-    match database.check_integrity() {
-        Ok(true) => {}
-        Ok(false) => return Err(damaged(path, "its checksums do not match")),
-        Err(error) => return Err(unreadable(path, Unreadable::Failed(Failed::before(error)))),
+    let unreadable = |failed| unreadable(path, failed);
+    if !database.check_integrity().map_err(|error| unreadable(error.into()))? {
+        return Err(damaged(path, "its checksums do not match"));
     }
-    write_all_anew(database).map_err(|why| unreadable(path, why))
-}
-
-/// Reads every record, and writes it again as it is (module page). An unknown format is refused before.
-fn write_all_anew(database: &Database) -> Result<(), Unreadable> {
-    let records = records_from(database, "")?;
+    let records = records_from(database, "").map_err(unreadable)?;
     let format = records.iter().find(|(key, _)| *key == Key::format());
-    check_format(format.map_or(b"".as_slice(), |(_, found)| &found.value)).map_err(Unreadable::Store)?;
-    let write = database.begin_write().map_err(Failed::before)?;
+    check_format(format.map_or(b"".as_slice(), |(_, found)| &found.value)).map_err(|error| match error {
+        StoreError::Corrupt { place, reason } => damaged(path, &format!("{place}: {reason}")),
+        error => error,
+    })?;
+    write_all_anew(database, &records).map_err(unreadable)
+}
+
+/// Writes every record again as it is (module page).
+fn write_all_anew(database: &Database, records: &[(Key, Versioned<Json>)]) -> Result<(), Failed> {
+    let write = database.begin_write()?;
     {
-        let mut table = write.open_table(RECORDS).map_err(Failed::before)?;
-        for (key, found) in &records {
-            table.insert(key.as_str(), (found.revision.0, found.value.as_slice())).map_err(Failed::before)?;
+        let mut table = write.open_table(RECORDS)?;
+        for (key, found) in records {
+            table.insert(key.as_str(), (found.revision.0, found.value.as_slice()))?;
         }
-        let mut counts = write.open_table(COUNTS).map_err(Failed::before)?;
-        let count = counts.get(REVISION).map_err(Failed::before)?.map_or(0, |n| n.value());
-        counts.insert(REVISION, count).map_err(Failed::before)?;
+        let mut counts = write.open_table(COUNTS)?;
+        let count = counts.get(REVISION)?.map_or(0, |n| n.value());
+        counts.insert(REVISION, count)?;
     }
-    write.commit().map_err(Failed::before)?;
-    Ok(())
+    commit(write)
 }
 
-enum Unreadable {
-    Store(StoreError),
-    Failed(Failed),
-}
-
-impl From<Failed> for Unreadable {
-    fn from(failed: Failed) -> Self {
-        Unreadable::Failed(failed)
-    }
-}
-
-fn unreadable(path: &Path, why: Unreadable) -> StoreError {
-    match why {
-        Unreadable::Store(StoreError::Corrupt { place, reason }) => {
-            damaged(path, &format!("{place}: {reason}"))
-        }
-        Unreadable::Store(error) => error,
-        Unreadable::Failed(Failed { error: redb::Error::Io(e), .. }) => no_access(path, &e),
-        Unreadable::Failed(failed) => damaged(path, &failed.error.to_string()),
+fn unreadable(path: &Path, failed: Failed) -> StoreError {
+    match failed.error {
+        redb::Error::Io(e) => no_access(path, &e),
+        error => damaged(path, &error.to_string()),
     }
 }
 
@@ -280,7 +253,8 @@ fn create(path: &Path) -> Result<Database> {
         .open(&making)
         .map_err(|e| no_folder_or_access(path, &e))?;
     let made = database_in(path, file).and_then(|database| {
-        initialize(&database).map_err(|failed| unreadable(path, Unreadable::Failed(failed)))?;
+        compare_and_set_in(&database, &Key::format(), None, &encode_format())
+            .map_err(|failed| unreadable(path, failed))?;
         Ok(database)
     });
     let linked = made.and_then(|database| match std::fs::hard_link(&making, path) {
@@ -292,22 +266,8 @@ fn create(path: &Path) -> Result<Database> {
     let _ = std::fs::remove_file(&making);
     match linked? {
         Some(database) => Ok(database),
-        None => open_existing(path).map_err(|opening| match opening {
-            Opening::Absent => StoreError::InUse { path: path.to_owned() },
-            Opening::Refused(error) => error,
-        }),
+        None => open_existing(path)?.ok_or_else(|| StoreError::InUse { path: path.to_owned() }),
     }
-}
-
-fn initialize(database: &Database) -> Result<(), Failed> {
-    let write = database.begin_write().map_err(Failed::before)?;
-    {
-        let mut records = write.open_table(RECORDS).map_err(Failed::before)?;
-        records.insert(Key::format().as_str(), (1, encode_format().as_slice())).map_err(Failed::before)?;
-        let mut counts = write.open_table(COUNTS).map_err(Failed::before)?;
-        counts.insert(REVISION, 1).map_err(Failed::before)?;
-    }
-    write.commit().map_err(Failed::before)
 }
 
 /// A new name is durable once its folder is.
@@ -351,33 +311,32 @@ fn no_folder_or_access(path: &Path, error: &io::Error) -> StoreError {
 }
 
 fn records_from(database: &Database, prefix: &str) -> Result<Vec<(Key, Versioned<Json>)>, Failed> {
-    let read = database.begin_read().map_err(Failed::before)?;
+    let read = database.begin_read()?;
     let table = match read.open_table(RECORDS) {
         Ok(table) => table,
         Err(TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
-        Err(e) => return Err(Failed::before(e)),
+        Err(e) => return Err(e.into()),
     };
     let mut found = Vec::new();
-    for entry in table.range(prefix..).map_err(Failed::before)? {
-        let (key, value) = entry.map_err(Failed::before)?;
+    for entry in table.range(prefix..)? {
+        let (key, value) = entry?;
         if !key.value().starts_with(prefix) {
             break;
         }
-        let (revision, json) = value.value();
-        let value = Versioned { revision: Revision(revision), value: json.to_vec() };
-        found.push((Key(key.value().to_owned()), value));
+        found.push((Key(key.value().to_owned()), versioned(value.value())));
     }
     Ok(found)
 }
 
 fn load_from(database: &Database, key: &Key) -> Result<Option<Versioned<Json>>, Failed> {
-    let read = database.begin_read().map_err(Failed::before)?;
-    let table = read.open_table(RECORDS).map_err(Failed::before)?;
-    let found = table.get(key.as_str()).map_err(Failed::before)?;
-    Ok(found.map(|found| {
-        let (revision, json) = found.value();
-        Versioned { revision: Revision(revision), value: json.to_vec() }
-    }))
+    let read = database.begin_read()?;
+    let table = read.open_table(RECORDS)?;
+    let found = table.get(key.as_str())?;
+    Ok(found.map(|found| versioned(found.value())))
+}
+
+fn versioned((revision, json): (u64, &[u8])) -> Versioned<Json> {
+    Versioned { revision: Revision(revision), value: json.to_vec() }
 }
 
 fn compare_and_set_in(
@@ -386,7 +345,7 @@ fn compare_and_set_in(
     expected: Option<Revision>,
     value: &[u8],
 ) -> Result<Outcome, Failed> {
-    let write = database.begin_write().map_err(Failed::before)?;
+    let write = database.begin_write()?;
     match write_in(&write, key, expected, value)? {
         // The transaction is dropped.
         conflict @ Outcome::Conflict(_) => Ok(conflict),
@@ -396,7 +355,7 @@ fn compare_and_set_in(
 
 /// One transaction, and one sync, for all that are not there.
 fn create_all_in(database: &Database, records: &[(Key, Json)]) -> Result<Vec<bool>, Failed> {
-    let write = database.begin_write().map_err(Failed::before)?;
+    let write = database.begin_write()?;
     let create =
         |(key, value): &(Key, Json)| Ok(matches!(write_in(&write, key, None, value)?, Outcome::Written(_)));
     let written = records.iter().map(create).collect::<Result<Vec<bool>, Failed>>()?;
@@ -413,18 +372,15 @@ fn write_in(
     expected: Option<Revision>,
     value: &[u8],
 ) -> Result<Outcome, Failed> {
-    let mut records = write.open_table(RECORDS).map_err(Failed::before)?;
-    let found = records.get(key.as_str()).map_err(Failed::before)?.map(|found| {
-        let (revision, json) = found.value();
-        Versioned { revision: Revision(revision), value: json.to_vec() }
-    });
+    let mut records = write.open_table(RECORDS)?;
+    let found = records.get(key.as_str())?.map(|found| versioned(found.value()));
     if found.as_ref().map(|found| found.revision) != expected {
         return Ok(Outcome::Conflict(found));
     }
-    let mut counts = write.open_table(COUNTS).map_err(Failed::before)?;
-    let revision = counts.get(REVISION).map_err(Failed::before)?.map_or(0, |n| n.value()) + 1;
-    counts.insert(REVISION, revision).map_err(Failed::before)?;
-    records.insert(key.as_str(), (revision, value)).map_err(Failed::before)?;
+    let mut counts = write.open_table(COUNTS)?;
+    let revision = counts.get(REVISION)?.map_or(0, |n| n.value()) + 1;
+    counts.insert(REVISION, revision)?;
+    records.insert(key.as_str(), (revision, value))?;
     Ok(Outcome::Written(Revision(revision)))
 }
 

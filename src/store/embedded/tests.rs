@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{EmbeddedStore, Failed};
+use super::EmbeddedStore;
 use crate::store::{Key, Outcome, Store, StoreError, conformance};
 
 fn refusal(path: &Path) -> StoreError {
@@ -141,7 +141,7 @@ async fn a_failed_or_panicking_transaction_is_followed_by_a_fresh_opening() {
     let key = Key::generator("a.b");
     create(&store, &key, b"1").await;
     let failed: Result<(), _> =
-        store.run(None, |_| Err(Failed::before(redb::StorageError::PreviousIo))).await;
+        store.run(None, |_| Err(redb::StorageError::PreviousIo.into())).await;
     assert!(matches!(failed, Err(StoreError::Unavailable { .. })), "{failed:?}");
     assert_eq!(store.load(&key).await.unwrap().unwrap().value, b"1");
     let panicked: Result<(), _> = store.run(Some(&key), |_| panic!("on purpose")).await;
