@@ -175,7 +175,8 @@ impl Act<'_> {
         let OrOff::At(address) = address else { return DoorSettings { address: None, tls } };
         let address = self.address(address);
         if tls.mode == ListenTlsMode::Disabled && !address.is_of_this_machine() {
-            let key = format!("{}.mode", door.names()[0]);
+            let [table, ..] = door.names();
+            let key = format!("{table}.mode");
             // The HTTP API takes no password so.
             let what = if door == TlsDoor::Api { "tokens" } else { "passwords and tokens" };
             let why = format!(

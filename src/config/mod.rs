@@ -1,6 +1,6 @@
 //! From the text of rowstamp.toml to settings that can act.
 //!
-//! [`keys`] defines the keys that can be written. `act`, `admin` and `store` make settings of them,
+//! [`keys`] defines the keys that can be written. `act` and `store` make settings of them,
 //! and [`reload`] says which keys take effect when the file is read again.
 
 mod act;

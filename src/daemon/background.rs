@@ -38,12 +38,11 @@ async fn watch_schema(tables: Weak<InForce>) {
     loop {
         tokio::time::sleep(REFRESH_INTERVAL).await;
         let Some(tables) = tables.upgrade() else { return };
-        let now = tables.now();
-        if let Err(error) = now.refresh().await {
+        if let Err(error) = tables.now().refresh().await {
             tracing::debug!(%error, "Rowstamp cannot read the columns of tables with a rule");
         }
-        now.read_shadows().await;
-        now.compare_clocks().await;
+        tables.now().read_shadows().await;
+        tables.now().compare_clocks().await;
         let trouble = tables.reopen().await.err().map(|error| error.to_string());
         if let Some(error) = trouble.as_ref().filter(|_| trouble != told) {
             tracing::warn!(error, "the generators cannot be opened; Rowstamp tries again");

@@ -33,7 +33,6 @@ use tokio::time::timeout;
 
 use crate::address::listener::Listener;
 use crate::admin::http::{self, Listening};
-use crate::audit;
 use crate::config::keys::ConfigFile;
 use crate::config::{Config, StoreKind};
 use crate::daemon::doors::{DoorTerms, Doors, PerDoor};
@@ -41,7 +40,6 @@ use crate::daemon::log::SetLogLevel;
 use crate::daemon::operator::{Parts, ProxyDesk};
 use crate::daemon::reload::Reloader;
 use crate::daemon::socket::Socket;
-use crate::opened;
 use crate::proxy::connect::login::LoginContext;
 use crate::proxy::connect::socket_users::SocketUsers;
 use crate::proxy::listener::{self, Server};
@@ -58,6 +56,7 @@ use crate::tables::locks::{Sharing, TableLocks};
 use crate::tables::{InForce, shadow};
 use crate::takeover::Handover;
 use crate::users::Directory;
+use crate::{audit, opened};
 
 /// For the users of the store, at the start.
 const USERS_WAIT: Duration = Duration::from_secs(2);

@@ -29,9 +29,3 @@ pub use generator::{Advanced, Sequence, Stats};
 pub use kinds::Generator;
 pub use nodes::{Holder, raise_ticks};
 pub use slots::{BIGINT_MAX, ID_MAX};
-
-/// A count that tests write as a number.
-#[cfg(test)]
-fn n(count: u64) -> std::num::NonZeroU64 {
-    std::num::NonZeroU64::new(count).unwrap()
-}

@@ -58,11 +58,17 @@ impl IdRange {
     }
 }
 
+/// A number of ids, as tests write it.
+#[cfg(test)]
+pub(super) fn n(count: u64) -> NonZeroU64 {
+    NonZeroU64::new(count).unwrap()
+}
+
 #[cfg(test)]
 mod tests {
     use super::IdRange;
 
-    use crate::ids::n;
+    use super::n;
 
     #[test]
     fn a_range_that_would_wrap_is_not_made() {

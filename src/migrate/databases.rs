@@ -4,8 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::survey::Surveyed;
-use crate::rules::RuleSet;
-use crate::rules::pattern;
+use crate::rules::{RuleSet, pattern};
 use crate::sql::name::same_column;
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,8 +8,7 @@ use super::definition::Definition;
 use crate::rules::model::ColumnShape;
 use crate::schema::WholeKey;
 use crate::sql::name::same_column;
-use crate::table_name::NameCase;
-use crate::table_name::TableName;
+use crate::table_name::{NameCase, TableName};
 
 /// Columns that change together, ruled ones first, and the keys between them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Query attributes: what a COM_QUERY carries in front of its text where CLIENT_QUERY_ATTRIBUTES is negotiated.
 //! Source: MySQL manual, "COM_QUERY". What it leaves open (which types carry their length) was measured on MySQL 9.7.
 
-use super::prepared::{read_types, read_value};
+use super::prepared::read_value;
 use super::reader::{Malformed, Reader};
 
 /// The bytes between the command byte and the text of a query without attributes: no attribute, one set.
@@ -36,10 +36,16 @@ fn skip(r: &mut Reader<'_>, count: u64) -> Result<(), Malformed> {
     if r.u8("flag for attribute types")? != 1 {
         return Err(Malformed::Bad("flag for attribute types"));
     }
-    for (index, (kind, _name)) in read_types(r, count, true)?.into_iter().enumerate() {
+    let mut types = Vec::new();
+    for _ in 0..count {
+        types.push(r.u8("attribute type")?);
+        r.u8("attribute flags")?;
+        r.lenenc_bytes("attribute name")?;
+    }
+    for (index, kind) in types.into_iter().enumerate() {
         let is_null = nulls.get(index / 8).is_some_and(|byte| byte >> (index % 8) & 1 == 1);
         if !is_null {
-            read_value(r, kind.kind)?;
+            read_value(r, kind)?;
         }
     }
     Ok(())

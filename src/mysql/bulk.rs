@@ -12,12 +12,12 @@ const SEND_TYPES: u16 = 0x80;
 /// The byte in front of each value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Indicator {
-    Value,
-    Null,
+    Value = 0,
+    Null = 1,
     /// The column's default.
-    Default,
+    Default = 2,
     /// The column's default in an INSERT. An UPDATE leaves the column alone.
-    Ignore,
+    Ignore = 3,
 }
 
 /// One parameter of one set.

@@ -15,6 +15,7 @@ pub mod status {
     pub const NO_INDEX_USED: u16 = 0x0020;
     pub const CURSOR_EXISTS: u16 = 0x0040;
     pub const NO_BACKSLASH_ESCAPES: u16 = 0x0200;
+    /// SERVER_PS_OUT_PARAMS: the rows are a procedure's OUT parameters.
     pub const OUT_PARAMS: u16 = 0x1000;
     pub const SESSION_STATE_CHANGED: u16 = 0x4000;
     pub const ANSI_QUOTES: u16 = 0x8000;
@@ -41,8 +42,10 @@ pub struct OkPacket<'a> {
 /// One entry of the session-state block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StateChange<'a> {
-    /// One that the server tracks.
-    SystemVariable { name: &'a [u8], value: &'a [u8] },
+    SystemVariable {
+        name: &'a [u8],
+        value: &'a [u8],
+    },
     /// The default database; empty: none.
     Schema(&'a [u8]),
     /// Type and data of what nothing here looks at: GTIDs, transaction state, what is yet to come.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::OnceCell;
 
-/// The key of `listen.rsa_key`, which clients may have on disk.
+/// The key of `listen.rsa_key`, which clients may have on disk, or the one that is made.
 pub use crate::mysql::auth::OwnKey as RsaKey;
 
 /// The key that is made: while the process lives it stays the same.

@@ -5,11 +5,12 @@
 use crate::querylog::entry::{Entry, What};
 
 /// The names of the servers' commands (MySQL's and MariaDB's sql/sql_parse.cc, `command_name`).
-const COMMANDS: &str = "Binlog Dump, Binlog Dump GTID, Bulk_execute, Change user, Clone, Close stmt, Com_multi, Connect, \
-    Connect Out, Create DB, Daemon, Debug, Delayed insert, Drop DB, Error, Execute, Fetch, Field \
-    List, Init DB, Kill, Long Data, Ping, Prepare, Processlist, Query, Quit, Refresh, Register \
-    Replica, Register Slave, Reset Connection, Reset stmt, Set option, Shutdown, Slave_IO, \
-    Slave_SQL, Slave_worker, Sleep, Statistics, Table Dump, Time, Unimpl get tid";
+const COMMANDS: &str = "Query, Execute, Prepare, Close stmt, Reset stmt, Long Data, Fetch, Bulk_execute, \
+    Connect, Quit, Change user, Init DB, Reset Connection, Ping, Set option, Statistics, \
+    Binlog Dump, Binlog Dump GTID, Clone, Com_multi, Connect Out, Create DB, Daemon, Debug, \
+    Delayed insert, Drop DB, Error, Field List, Kill, Processlist, Refresh, Register Replica, \
+    Register Slave, Shutdown, Slave_IO, Slave_SQL, Slave_worker, Sleep, Table Dump, Time, \
+    Unimpl get tid";
 
 /// `2026-11-22T21:48:05.123456Z`, or `261122 21:48:05` with a blank for an hour's leading zero.
 fn is_time(time: &[u8]) -> bool {

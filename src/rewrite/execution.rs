@@ -1,8 +1,7 @@
 //! Executions of a prepared INSERT: which parameters take an id is decided here, at each of them.
 
 use super::meaning::{Bound, Meaning};
-use super::plan::OurParam;
-use super::plan::{LastId, NewRows};
+use super::plan::{LastId, NewRows, OurParam};
 use super::prepare::PreparedInsert;
 use crate::ids::range::block::IdBlock;
 use crate::mysql::error::Refusal;

@@ -4,10 +4,9 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::meaning::Meaning;
-use crate::rewrite::plan::PARAMS_MAX;
 use crate::rewrite::plan::edit::Style;
 use crate::rewrite::plan::target::Target;
-use crate::rewrite::plan::{InsertPlan, LastId, NewRows, Protocol, UpdatedIds, stage};
+use crate::rewrite::plan::{InsertPlan, LastId, NewRows, PARAMS_MAX, Protocol, UpdatedIds, stage};
 use crate::rules::model::{ColumnShape, TableShape};
 use crate::sql::dialect::Dialect;
 use crate::sql::insert::tail::Tail;

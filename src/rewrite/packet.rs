@@ -17,12 +17,13 @@ use self::around::Around;
 use self::cut::{AFTER_OPAQUE, is_end};
 use self::hiding::Hidden;
 use super::insert::{Context, Stop};
-use crate::rewrite::plan::PlanRefusal;
 use crate::rewrite::plan::edit::Edit;
 use crate::rewrite::plan::effects::Effects;
 use crate::rewrite::plan::prepared_names::Database;
 use crate::rewrite::plan::target::Target;
-use crate::rewrite::plan::{InsertPlan, Lookup, Plan, PlanContext, PlanNeed, Planned, Protocol, Unreadable};
+use crate::rewrite::plan::{
+    InsertPlan, Lookup, Plan, PlanContext, PlanNeed, PlanRefusal, Planned, Protocol, Unreadable,
+};
 use crate::rules::model::Mode;
 use crate::sql::dialect::Dialect;
 use crate::sql::insert::{Head, Verb};

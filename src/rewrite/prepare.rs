@@ -1,9 +1,7 @@
 //! The text of a prepared statement, with one place for ids that are decided at each execution.
 
-use crate::rewrite::plan::PlanRefusal;
 use crate::rewrite::plan::edit::{Edit, Id, IdForm, Piece, put_digits};
-use crate::rewrite::plan::{InsertPlan, Plan};
-use crate::rewrite::plan::{OurParam, PARAMS_MAX, PreparedText};
+use crate::rewrite::plan::{InsertPlan, OurParam, PARAMS_MAX, Plan, PlanRefusal, PreparedText};
 use crate::rewrite::splice::{put_edits, put_fixed};
 
 /// The facts about a prepared INSERT that its executions need.

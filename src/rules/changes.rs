@@ -122,7 +122,7 @@ fn interval(duration: Duration) -> String {
     Interval(duration).to_string()
 }
 
-/// The word of a value, as the rules files spell it.
+/// The word of a value, as serde spells it: that of the rules files.
 pub fn word(value: &impl Serialize) -> String {
     serde_json::to_value(value).ok().and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
 }

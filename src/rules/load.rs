@@ -8,12 +8,11 @@ use std::sync::Arc;
 mod clash;
 
 use super::keys::RulesFile;
-use super::limits;
 use super::model::{Explicit, GeneratorKind, GeneratorName, GeneratorSpec, Origin, Rule};
 use super::pattern::is_pattern;
 use super::set::RuleSet;
-use super::spec;
 use super::template::{self, words};
+use super::{limits, spec};
 use crate::ids::sequence::SequenceSpec;
 use crate::toml_file::{self, Finding, Findings, Severity, Source, join, nearest};
 

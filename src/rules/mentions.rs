@@ -236,9 +236,9 @@ impl Mentions {
                 let is_it =
                     |schema: &String| schema.eq_ignore_ascii_case(name) || *schema == name.to_lowercase();
                 let exact = self.schemas.iter().position(is_it).map_or(0, bit);
-                let lower = name.to_lowercase();
                 let fits = |place: &&usize| {
-                    self.schemas.get(**place).is_some_and(|pattern| pattern::matches(pattern, &lower))
+                    let pattern = self.schemas.get(**place);
+                    pattern.is_some_and(|pattern| pattern::matches(pattern, &name.to_lowercase()))
                 };
                 self.wide.iter().filter(fits).fold(exact, |all, &place| all | bit(place))
             }

@@ -19,7 +19,6 @@ mod timestamp;
 mod watch;
 
 pub use changes::{changes, word};
-
 pub use load::{is_of_unused, load};
 pub use set::{Ambiguous, RuleSet, is_of_the_server};
 pub use timestamp::short_lived;

@@ -135,7 +135,7 @@ fn field(written: &FieldKey) -> Result<Option<Field>, (&'static str, &'static st
     Ok(Some(Field { part, bits, shift: written.shift }))
 }
 
-/// A layout must last so long from now on.
+/// A layout must last so long from now on: there is to be time to choose another.
 const LIFE_MIN: Duration = Duration::from_hours(5 * 8766);
 
 /// Generators that have no ids at `now`, or soon will have none.

@@ -172,8 +172,8 @@ fn load(lexer: &mut Lexer<'_>) -> Result<Statement, Odd> {
     }
 }
 
-/// Moves after the `;` that ends the statement, or to the end; says whether there was one. `None`:
-/// the blocks do not close, so nothing is known about where it ends.
+/// Moves after the `;` that ends a CREATE PROCEDURE or its like, or to the end; says whether there was one. The `;` within
+/// its body do not end it. `None`: the blocks do not close, so nothing is known about where it ends.
 pub fn skip_routine(lexer: &mut Lexer<'_>) -> Result<Option<bool>, Odd> {
     let mut depth = 0u32;
     let mut starts = false;

@@ -10,8 +10,7 @@ use arc_swap::ArcSwap;
 
 use crate::ids::fence::create_sequences;
 use crate::ids::sequence::SequenceSpec;
-use crate::ids::timestamp::Timestamp;
-use crate::ids::timestamp::TimestampSpec;
+use crate::ids::timestamp::{Timestamp, TimestampSpec};
 use crate::ids::{BIGINT_MAX, Generator, ID_MAX, Sequence};
 use crate::rewrite::plan::target::Target;
 use crate::rules::model::{ColumnShape, GeneratorKind, GeneratorName, GeneratorSpec};

@@ -150,9 +150,10 @@ fn answer(status: StatusCode, body: serde_json::Result<String>) -> Response {
     }
 }
 
-const AGE_MAX: Duration = Duration::from_secs(5);
+/// The fleet is asked for again after this.
+const FLEET_AGE_MAX: Duration = Duration::from_secs(5);
 /// For the store's answer.
-const TIMEOUT: Duration = Duration::from_secs(2);
+const FLEET_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The proxies of a store. The store is asked for them every few seconds, however many pages are open.
 #[derive(Debug, Default)]
@@ -163,15 +164,15 @@ impl Fleet {
     async fn look(&self, desk: &dyn Desk) -> FleetStatus {
         let mut known = self.0.lock().await;
         if let Some((at, fleet)) = known.as_ref()
-            && at.elapsed() < AGE_MAX
+            && at.elapsed() < FLEET_AGE_MAX
         {
             return fleet.clone();
         }
         let trouble = |why: String| FleetStatus { proxies: Vec::new(), trouble: Some(why) };
-        let fleet = match timeout(TIMEOUT, desk.proxies()).await {
+        let fleet = match timeout(FLEET_TIMEOUT, desk.proxies()).await {
             Ok(Ok(proxies)) => FleetStatus { proxies, trouble: None },
             Ok(Err(error)) => trouble(error.to_string()),
-            Err(_) => trouble(format!("the store did not answer within {TIMEOUT:?}")),
+            Err(_) => trouble(format!("the store did not answer within {FLEET_TIMEOUT:?}")),
         };
         *known = Some((Instant::now(), fleet.clone()));
         fleet

@@ -17,10 +17,9 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_io_timeout::TimeoutWriter;
 
-use super::answers;
 use super::compat::Paths;
 use super::login::Visitor;
-use super::wanted;
+use super::{answers, wanted};
 use crate::address::socket::Stream;
 use crate::doors::entry::{ClientLimits, End};
 

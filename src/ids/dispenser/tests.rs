@@ -1,6 +1,6 @@
 //! Each race that the proof speaks of, made to happen in one thread.
 
-use crate::ids::n;
+use crate::ids::range::n;
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex};
 

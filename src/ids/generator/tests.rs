@@ -1,8 +1,8 @@
-use crate::ids::n;
+use crate::ids::ID_MAX;
+use crate::ids::range::n;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::ids::ID_MAX;
 use crate::ids::errors::TakeError;
 use crate::ids::generator::{Advanced, Sequence};
 use crate::ids::sequence::{Batch, SequenceSpec};

@@ -159,7 +159,7 @@ impl Numbering {
 mod tests {
     use super::super::presets::{PRESETS, Preset};
     use super::{Layout, Numbering};
-    use crate::ids::n;
+    use crate::ids::range::n;
     use proptest::prelude::*;
 
     fn numbering(preset: &str) -> Numbering {

@@ -106,8 +106,8 @@ impl From<IdRange> for IdBlock {
 #[cfg(test)]
 mod tests {
     use super::{IdBlock, Spacing, Ticks};
-    use crate::ids::n;
     use crate::ids::range::IdRange;
+    use crate::ids::range::n;
 
     #[test]
     fn a_run_is_a_block() {

@@ -112,7 +112,7 @@ impl Counter {
 mod tests {
     use super::{Counter, RUN_MAX};
     use crate::ids::layout::presets::Preset;
-    use crate::ids::n;
+    use crate::ids::range::n;
 
     #[test]
     fn takers_stay_between_the_start_and_the_limit() {

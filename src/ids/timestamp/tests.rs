@@ -1,6 +1,6 @@
 mod identity;
 
-use crate::ids::n;
+use crate::ids::range::n;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;

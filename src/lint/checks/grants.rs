@@ -1,4 +1,4 @@
-//! The rights of the control account, from SHOW GRANTS.
+//! The rights of the control account, from SHOW GRANTS, and the checks that cannot be made without them.
 //!
 //! Source: MySQL manual, "SHOW GRANTS" and "GRANT": `GRANT privileges ON [object] scope TO account`, where a scope is `*.*`,
 //! `` `schema`.* `` with `_` and `%` as wildcards, or `` `schema`.`table` ``.

@@ -64,8 +64,12 @@ fn bare(settings: &Settings, address: &Address) -> Settings {
     let mut bare = Settings::bare(address.clone(), settings.state_path.clone());
     bare.rsa_key.clone_from(&settings.rsa_key);
     bare.limits.handshake_timeout = settings.limits.handshake_timeout;
-    let Backend { clear_passwords, connect_timeout, ref tls, .. } = settings.backend;
-    bare.backend = Backend { clear_passwords, connect_timeout, tls: tls.clone(), ..bare.backend };
+    // Each key of the backend is named, so that a new one is thought of here.
+    let Backend { addresses: _, send_proxy: _, compression: _, tls, clear_passwords, connect_timeout } =
+        &settings.backend;
+    bare.backend.tls = tls.clone();
+    bare.backend.clear_passwords = *clear_passwords;
+    bare.backend.connect_timeout = *connect_timeout;
     if tls.mode == BackendTlsMode::AsClient {
         bare.backend.tls.mode = BackendTlsMode::Preferred;
     }

@@ -36,8 +36,6 @@ use crate::proxy::settings::{SendProxy, Settings};
 use crate::schema::Primary;
 use crate::sessions::Who;
 
-const BOTH: Capabilities = Capabilities::COMPRESS.union(Capabilities::ZSTD);
-
 /// The parts that every login of this proxy needs.
 #[derive(Clone)]
 pub struct LoginContext {
@@ -437,7 +435,7 @@ impl Framing {
 
     /// The capabilities for the server: its side's compression in place of the client's.
     fn for_server(self, capabilities: Capabilities) -> Capabilities {
-        capabilities.with(BOTH, false) | written_by(self.server)
+        capabilities.with(Capabilities::COMPRESS.union(Capabilities::ZSTD), false) | written_by(self.server)
     }
 }
 

@@ -116,7 +116,8 @@ impl Stream {
         }
     }
 
-    /// The bytes written from here on answer the client's next command.
+    /// The bytes written from here on answer the client's next command. A side that counts frames learns it here: the bytes do
+    /// not show it.
     pub(in crate::proxy) fn begin_answer(&mut self) {
         if let Stream::Compressed(compressed) = self {
             compressed.begin_answer();

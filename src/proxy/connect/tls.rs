@@ -41,6 +41,7 @@ pub struct Tls {
 pub struct ClientSide {
     /// `None`: it is not offered.
     pub acceptor: Option<TlsAcceptor>,
+    /// A client without TLS is refused. Never true without an acceptor.
     pub is_required: bool,
 }
 

@@ -241,7 +241,8 @@ fn fill(
     Ok(Verdict::SendExecution(payload, note))
 }
 
-/// The ids of an execution with so many sets of parameters, and what its answer needs. `explicit`: ids that it brings itself.
+/// So many `ids` for an execution with so many `sets` of parameters, and what its answer needs. `explicit`: ids that it brings
+/// itself.
 fn take_for(
     known: &mut Known,
     tables: &Arc<Tables>,

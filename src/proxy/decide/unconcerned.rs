@@ -1,5 +1,6 @@
 //! Commands that no rule can concern. In a session that has not named anything ruled yet they pass
-//! as they came, and the server is asked nothing. The words of the text decide (`rules/mentions`), and the first of them
+//! as they came, and the server is asked nothing. In one that has, they are not refused, however little of them can be read
+//! ([`spared`]). The words of the text decide (`rules/mentions`), and the first of them
 //! (`sql/look`). Both are the same under every sql_mode and character set.
 
 use std::sync::Arc;

@@ -25,6 +25,7 @@ pub(crate) struct InsertReply {
     /// `None`: it takes none, but its OK packet still shows an id that stands in its text.
     ids: Option<Ids>,
     last: LastRow,
+    /// The number of the statement's rows.
     pub(crate) rows: u32,
     new_rows: NewRows,
     /// CLIENT_FOUND_ROWS: an old row that stays as it is counts as an affected one.
@@ -36,6 +37,7 @@ pub(crate) struct InsertReply {
     /// `id=LAST_INSERT_ID(id)` is ours: where no row is new the server reports an updated one, and a native table 0.
     bulk: Option<bool>,
     pub(crate) target: Arc<Target>,
+    /// The server told it when it was asked.
     pub(crate) smallest: Smallest,
     /// True once the proxy has found out if its error 1062 is about an id of its own.
     pub(crate) was_looked_at: bool,
@@ -107,9 +109,11 @@ pub(crate) struct SmallestId {
 #[derive(Debug, Clone)]
 pub(crate) enum Settled {
     Leave,
-    Patch { insert_id: u64 },
+    Patch {
+        insert_id: u64,
+    },
     Ask(SmallestId),
-    // The session's `LAST_INSERT_ID()` is it.
+    /// The session's `LAST_INSERT_ID()` is it.
     AskSession,
 }
 

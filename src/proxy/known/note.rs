@@ -44,7 +44,7 @@ impl Note {
         if let Note::Statements { inserts, .. } = self { inserts } else { &[] }
     }
 
-    /// The INSERT that is being prepared with parameters of ours.
+    /// The INSERT with a rule that is being prepared.
     pub(crate) fn prepared(&self) -> Option<&PreparedInsert> {
         if let Note::Prepare(kept) = self { kept.prepared.as_deref() } else { None }
     }

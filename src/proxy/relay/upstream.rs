@@ -527,8 +527,8 @@ impl Relay {
         Step::Moved
     }
 
-    /// A parameter sent ahead keeps its number among the client's; among the server's it may be
-    /// another.
+    /// A parameter sent ahead (COM_STMT_SEND_LONG_DATA) keeps its number among the client's; among the
+    /// server's it may be another.
     fn long_data(&mut self, header: Header) -> Step {
         self.owes_last = false;
         if header.payload_bytes >= 7 {

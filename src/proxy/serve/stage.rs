@@ -1,6 +1,7 @@
 //! An INSERT ... SELECT or a LOAD, by way of a stage (`rewrite/plan/stage`): made, filled by the
 //! client's query or file, and stored with ids. The client's commands after it wait until it is
 //! sent. `made` makes the stage; `around` asks as the session was when the client prepared.
+//! `prepare_named` and `run_named` are for SQL's PREPARE, `prepare_ours` and `prepare_kept` for the protocol's.
 
 mod around;
 mod made;

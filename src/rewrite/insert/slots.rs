@@ -2,8 +2,7 @@
 
 use super::{Draft, Planning, Rows, Stop, refused};
 use crate::rewrite::meaning::{Column, Meaning};
-use crate::rewrite::plan::IdParam;
-use crate::rewrite::plan::LastId;
+use crate::rewrite::plan::{IdParam, LastId};
 use crate::rules::model::Explicit;
 use crate::sql::insert::Body;
 use crate::sql::value::IdValue;

@@ -2,8 +2,7 @@
 //! or after it goes to the server in a packet of its own.
 
 use super::{Halt, Walk};
-use crate::rewrite::plan::PlanRefusal;
-use crate::rewrite::plan::{InsertPlan, Planned, UpdatedIds};
+use crate::rewrite::plan::{InsertPlan, PlanRefusal, Planned, UpdatedIds};
 use crate::sql::lex::{Lexer, Span, TokenKind};
 use crate::sql::look::{has_whole_word, is_stripped};
 

@@ -2,11 +2,9 @@
 
 use super::{Halt, StatementPlace, Walk, refused};
 use crate::rewrite::packet::inner::{Inner, Order, check_around, prepared, taken_edits, too_many_params};
-use crate::rewrite::plan::PlanRefusal;
-use crate::rewrite::plan::PreparedText;
 use crate::rewrite::plan::edit::{Edit, Id, IdForm, Piece};
 use crate::rewrite::plan::prepared_names::{Known, NamedChange, NamedStatement, Value};
-use crate::rewrite::plan::{InsertPlan, LastId, Planned};
+use crate::rewrite::plan::{InsertPlan, LastId, PlanRefusal, Planned, PreparedText};
 use crate::rules::model::Explicit;
 use crate::sql::dialect::{Dialect, SqlMode};
 use crate::sql::lex::{Lexer, Span};

@@ -5,11 +5,10 @@ use std::fmt::Display;
 
 use super::{Halt, StatementPlace, Walk, refused};
 use crate::rewrite::packet::hiding::Hidden;
-use crate::rewrite::plan::PreparedText;
 use crate::rewrite::plan::edit::{Edit, Id, IdForm, Piece};
 use crate::rewrite::plan::effects::Effects;
 use crate::rewrite::plan::prepared_names::{Database, Value, question};
-use crate::rewrite::plan::{InsertPlan, PlanContext, PlanNeed, Planned, Protocol, Unreadable};
+use crate::rewrite::plan::{InsertPlan, PlanContext, PlanNeed, Planned, PreparedText, Protocol, Unreadable};
 use crate::sql::dialect::Dialect;
 use crate::sql::lex::{Lexer, Span};
 use crate::sql::statement::dynamic::Literal;

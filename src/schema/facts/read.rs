@@ -13,8 +13,7 @@ use super::{
 use crate::ids::layout::Moment;
 use crate::rules::RuleSet;
 use crate::rules::column::Meant;
-use crate::rules::model::holds_text;
-use crate::rules::model::{ColumnShape, Rule};
+use crate::rules::model::{ColumnShape, Rule, holds_text};
 use crate::schema::{Schema, SchemaError, TableKind, within};
 use crate::table_name::{NameCase, TableName};
 use crate::text_query::with_values;

@@ -105,7 +105,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// From the quote to after its closing one, where nothing but a doubled quote is content.
+    /// From the quote to after its closing one. A doubled quote is content, and nothing escapes.
     fn unescaped(&mut self, quote: u8, unclosed: &'static str) -> Result<(), Odd> {
         let opened = self.at;
         self.at += 1;

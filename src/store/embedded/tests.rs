@@ -140,8 +140,7 @@ async fn a_failed_or_panicking_transaction_is_followed_by_a_fresh_opening() {
     let store = Arc::new(EmbeddedStore::open(&folder.path().join("s.redb")).unwrap());
     let key = Key::generator("a.b");
     create(&store, &key, b"1").await;
-    let failed: Result<(), _> =
-        store.run(None, |_| Err(redb::StorageError::PreviousIo.into())).await;
+    let failed: Result<(), _> = store.run(None, |_| Err(redb::StorageError::PreviousIo.into())).await;
     assert!(matches!(failed, Err(StoreError::Unavailable { .. })), "{failed:?}");
     assert_eq!(store.load(&key).await.unwrap().unwrap().value, b"1");
     let panicked: Result<(), _> = store.run(Some(&key), |_| panic!("on purpose")).await;

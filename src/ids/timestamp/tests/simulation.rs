@@ -14,8 +14,7 @@ use super::{NAME, SimClock, bound, n, of_layout};
 use crate::ids::layout::{Field, Layout, Moment, Part};
 use crate::ids::nodes::Node;
 use crate::ids::range::block::IdBlock;
-use crate::ids::timestamp::Timestamp;
-use crate::ids::timestamp::TimestampSpec;
+use crate::ids::timestamp::{Timestamp, TimestampSpec};
 use crate::store::memory::{Faults, MemoryStore};
 
 /// The first two are one node by mistake.

@@ -7,9 +7,8 @@ use std::time::{Duration, Instant};
 use super::{NAME, SECOND, by, n};
 use crate::ids::nodes::Node;
 use crate::ids::range::block::IdBlock;
-use crate::ids::timestamp::Timestamp;
-use crate::ids::timestamp::TimestampSpec;
 use crate::ids::timestamp::clock::SystemClock;
+use crate::ids::timestamp::{Timestamp, TimestampSpec};
 use crate::store::memory::MemoryStore;
 
 /// Takes for a second; firsts and counts of runs.

@@ -35,6 +35,7 @@ impl SetId {
 /// The ids that the server would generate for the next statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NextIds {
+    /// 0: none is set.
     pub(crate) first: u64,
     increment: NonZeroU64,
     offset: u64,
