@@ -131,14 +131,6 @@ pub struct UserChange<'a> {
     pub error: Option<&'a str>,
 }
 
-/// The text of a digest, written in front of the first line that has the digest.
-#[derive(Serialize)]
-struct Text<'a> {
-    digest: &'a str,
-    /// Without any literal.
-    statement: &'a str,
-}
-
 /// Opens the file, or makes it; what is in it stays. `None`: nothing is to be noted.
 pub async fn open(path: Option<&Path>) -> Result<Option<Opened>, AuditError> {
     let Some(path) = path.map(Path::to_owned) else { return Ok(None) };
@@ -185,20 +177,16 @@ impl Audit {
     pub fn note(&self, statement: &Statement<'_>, text: &str) {
         let Some(file) = &*self.file.load() else { return };
         if file.is_new(statement.digest) {
-            file.put(&Text { digest: statement.digest, statement: text });
+            // In front of the first line that has the digest.
+            file.put(&serde_json::json!({"digest": statement.digest, "statement": text}));
         }
         file.put(statement);
     }
 
-    pub fn note_drawn(&self, drawn: &Drawn<'_>) {
+    /// [`Drawn`] or [`UserChange`].
+    pub fn note_line(&self, line: &impl Serialize) {
         if let Some(file) = &*self.file.load() {
-            file.put(drawn);
-        }
-    }
-
-    pub fn note_user(&self, change: &UserChange<'_>) {
-        if let Some(file) = &*self.file.load() {
-            file.put(change);
+            file.put(line);
         }
     }
 

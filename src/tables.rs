@@ -16,7 +16,7 @@ use self::looks::names::Names;
 use self::lookup::{Ddl, Drawn, Known};
 use self::shadow::Shadows;
 use crate::ids::bindings::assign;
-use crate::ids::range::block::Spacing;
+use crate::ids::range::Spacing;
 use crate::ids::sequence::Seed;
 use crate::ids::timestamp::clock::Clock;
 use crate::ids::{Generator, OpenError, TakeError};
@@ -239,7 +239,10 @@ impl Tables {
     /// Assigns a table to its rule's generator; returns what the generator's ids must be above.
     async fn assign(&self, rule: &Rule, table: &str, read: Option<&str>) -> Result<u64, TableError> {
         self.lock(rule, table).await?;
-        self.locks_settled().await;
+        if let Some(locks) = &self.backend.locks {
+            // Until nobody else issues ids for the tables that were locked: only then can their ids be looked at.
+            locks.settled().await;
+        }
         let highest = self.highest(rule, table, read, BINDING_LOCK_SECONDS).await?;
         self.assign_above(rule, table, highest, None).await
     }
@@ -259,14 +262,6 @@ impl Tables {
         match &self.backend.locks {
             Some(locks) => Ok(locks.take(&self.table_key(rule, table)).await?),
             None => Ok(()),
-        }
-    }
-
-    /// Until nobody else issues ids for the tables that were locked: only then can their ids be
-    /// looked at.
-    async fn locks_settled(&self) {
-        if let Some(locks) = &self.backend.locks {
-            locks.settled().await;
         }
     }
 

@@ -570,12 +570,12 @@ fn the_tests_that_the_invariants_name_exist() {
 #[test]
 fn the_table_is_read_as_it_is_meant() {
     for (module, text, expect) in [
-        ("schema::facts", "use crate::ids::range::IdRange;", 0),
+        ("schema::facts", "use crate::ids::range::IdBlock;", 0),
         ("schema::facts", "use crate::ids::sequence::Seed;", 1),
-        ("schema", "use crate::{ids::{range::IdRange, sequence}, address};", 1),
+        ("schema", "use crate::{ids::{range::IdBlock, sequence}, address};", 1),
         ("ids::range", "use crate::store::Store;", 1),
         ("ids::range", "use super::sequence::Seed;", 1),
-        ("ids::sequence", "use super::range::IdRange;", 0),
+        ("ids::sequence", "use super::range::IdBlock;", 0),
         ("ids", "use crate::rules::model::Rule;", 1),
         ("rules::load", "use super::set::RuleSet; fn f() -> crate::proxy::settings::Settings {}", 1),
         ("rules::load", "// crate::proxy is above\nuse crate::ids::range;", 0),
@@ -585,7 +585,7 @@ fn the_table_is_read_as_it_is_meant() {
         ("proxy::pump", "use crate::cli::x;", 1),
         ("sql::lex::tests", "use super::super::edit; use super::lex;", 0),
         ("config", "use crate::cli::x;", 1),
-        ("ids::range", "mod x;\nmod tests {\n use super::IdRange; use super::super::sequence::Seed; }", 1),
+        ("ids::range", "mod x;\nmod tests {\n use super::IdBlock; use super::super::sequence::Seed; }", 1),
         ("newcomer", "", 1),
         ("proxy::x", "macro_rules! m { () => { $crate::config::x } }", 0),
     ] {

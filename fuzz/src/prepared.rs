@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::num::NonZeroU64;
 
-use rowstamp::ids::range::block::IdBlock;
+use rowstamp::ids::range::IdBlock;
 use rowstamp::mysql::bulk::Bulk;
 use rowstamp::mysql::prepared::{Execute, Expected, ParamType};
 use rowstamp::rewrite::plan::edit::Style;

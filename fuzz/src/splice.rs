@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 use std::sync::Mutex;
 
-use rowstamp::ids::range::block::IdBlock;
+use rowstamp::ids::range::IdBlock;
 use rowstamp::rewrite::plan::edit::Style;
 use rowstamp::rewrite::plan::prepared_names::Fresh;
 use rowstamp::rewrite::plan::stage::{Engine, Nulls, Numbering, Takes};

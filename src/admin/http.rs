@@ -41,12 +41,6 @@ pub struct Listening {
     listener: Option<Listener>,
 }
 
-/// A server that runs. Dropped, it frees its address at once.
-#[derive(Debug)]
-pub struct Http {
-    _tasks: JoinSet<()>,
-}
-
 /// Binds the address. If that fails, and the address `is_written`, it is an error. Else it is a
 /// warning, and the address is tried again until it is free. The latter is also done for an address
 /// that the process before this one is about to free (`waits`).
@@ -70,7 +64,8 @@ pub async fn listen(settings: &HttpSettings, waits: bool) -> Result<Listening, L
 }
 
 impl Listening {
-    pub fn serve(self, desk: Arc<dyn Desk>) -> Http {
+    /// A server that runs. Dropped, it frees its address at once.
+    pub fn serve(self, desk: Arc<dyn Desk>) -> JoinSet<()> {
         let Listening { address, listener } = self;
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
@@ -81,7 +76,7 @@ impl Listening {
             tracing::info!("metrics and the page: {}", shown(&listener));
             site::run(listener, &address, desk).await;
         });
-        Http { _tasks: tasks }
+        tasks
     }
 }
 

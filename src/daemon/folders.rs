@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, bail};
 use rustix::fs::{Access, access};
@@ -90,14 +90,6 @@ fn who_else_writes(mode: u32, group: u32) -> Option<&'static str> {
 
 fn own_user() -> u32 {
     rustix::process::geteuid().as_raw()
-}
-
-/// The folder that a file is in.
-pub(crate) fn of_file(path: &Path) -> PathBuf {
-    match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
-        _ => PathBuf::from("."),
-    }
 }
 
 #[cfg(test)]

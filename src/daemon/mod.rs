@@ -49,7 +49,7 @@ use crate::proxy::verifier::Verifier;
 use crate::rules::{Mark, RuleSet};
 use crate::schema::Schema;
 use crate::store::Store;
-use crate::store::embedded::file_name;
+use crate::store::embedded::{file_name, folder_of};
 use crate::store::gate::GateStore;
 use crate::store::metered::{MeteredStore, StoreMeter};
 use crate::tables::locks::{Sharing, TableLocks};
@@ -123,7 +123,7 @@ impl Opened {
         let settings = &config.proxy;
         folders::be_ours("state.path", &settings.state_path)?;
         if let StoreKind::Embedded { path } = &config.store.kind {
-            folders::be_ours("store.path", &folders::of_file(path))?;
+            folders::be_ours("store.path", folder_of(path))?;
         }
         let mut login = LoginContext::new(settings.clone())?;
         // All that can fail before the other process gives its place.

@@ -94,7 +94,7 @@ impl ProxyDesk {
         let audit = &self.parts.shared.load().audit;
         if audit.is_on() {
             let (time, change) = (Moment::from(SystemTime::now()).to_string(), change.to_string());
-            audit.note_user(&UserChange { time: &time, user, client, change: &change, error });
+            audit.note_line(&UserChange { time: &time, user, client, change: &change, error });
         }
     }
 

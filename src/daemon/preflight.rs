@@ -13,6 +13,7 @@ use crate::config::{Config, Loaded, StoreKind};
 use crate::daemon::{doors, folders};
 use crate::opened::store::OperatorStore;
 use crate::proxy::connect::tls::self_made_fault;
+use crate::store::embedded::folder_of;
 use crate::takeover::TakeoverServer;
 use crate::toml_file::{Finding, Findings, Source};
 
@@ -132,14 +133,14 @@ impl Look<'_> {
                 format!("{} cannot be written: {why}; name another file", path.display()),
             );
         } else {
-            self.is_fine("log.audit", folders::writable(&folders::of_file(path), false));
+            self.is_fine("log.audit", folders::writable(folder_of(path), false));
         }
     }
 
     async fn store(&mut self, config: &Config, path: &Path, runs: bool) {
-        let folder = folders::of_file(path);
-        let is_fine = self.is_fine("store.path", folders::shut_to_others(&folder))
-            && self.is_fine("store.path", folders::writable(&folder, false));
+        let folder = folder_of(path);
+        let is_fine = self.is_fine("store.path", folders::shut_to_others(folder))
+            && self.is_fine("store.path", folders::writable(folder, false));
         // Opened as `serve` opens it. One that is not there is not made.
         if is_fine && path.exists() && !runs {
             self.is_fine("store.path", OperatorStore::open(config).await.map(drop));

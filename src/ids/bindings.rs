@@ -10,7 +10,7 @@ use super::fence::{issued_below, raise_bound};
 use super::nodes::living;
 use super::slots::ID_MAX;
 use crate::ids::fence::moves::Moves;
-use crate::store::record::{decode, encode};
+use crate::store::record::{change, decode, encode};
 use crate::store::{
     BindingRecord, CREATED_AT_ONCE_MAX, FORMAT, Json, Key, Outcome, Revision, Store, StoreError, Versioned,
 };
@@ -192,24 +192,18 @@ impl To<'_> {
     }
 
     async fn note_floor(self, floor: u64) -> Result<(), StoreError> {
-        for _ in 0..ATTEMPTS_MAX {
-            let Some(found) = self.store.load(self.key).await? else { break };
-            let record = decode::<BindingRecord>(self.key, &found.value)?;
+        let noted = change(&**self.store, self.key, |record: Option<BindingRecord>| match record {
             // Whoever moves it on asks for the bounds itself.
-            if record.floor >= floor || record.generator != self.generator {
-                return Ok(());
-            }
-            let written =
-                write(&**self.store, self.key, Some(found.revision), Some(record), self.generator, floor)
-                    .await;
-            match written {
-                Ok(true) => return Ok(()),
-                Ok(false) | Err(StoreError::UnknownOutcome { .. }) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Err(too_often(self.key))
+            Some(record) if record.floor >= floor || record.generator != self.generator => None,
+            record => Some(assigned_to(record, self.generator, floor)),
+        });
+        noted.await.map(drop)
     }
+}
+
+fn assigned_to(old: Option<BindingRecord>, generator: &str, floor: u64) -> BindingRecord {
+    let unknown = old.map_or_else(Map::new, |old| old.unknown);
+    BindingRecord { v: FORMAT, generator: generator.to_owned(), floor, unknown }
 }
 
 async fn write(
@@ -220,8 +214,7 @@ async fn write(
     generator: &str,
     floor: u64,
 ) -> Result<bool, StoreError> {
-    let unknown = old.map_or_else(Map::new, |old| old.unknown);
-    let record = BindingRecord { v: FORMAT, generator: generator.to_owned(), floor, unknown };
+    let record = assigned_to(old, generator, floor);
     Ok(matches!(store.compare_and_set(key, expected, &encode(&record)).await?, Outcome::Written(_)))
 }
 

@@ -20,7 +20,7 @@ use tokio::time::{Instant, timeout};
 use super::demand::Demand;
 use super::dispenser::{Dispenser, Refused, Skipped, Taken, Ticket};
 use super::fence::{Fence, Raise};
-use super::range::{IdRange, RUN_MAX};
+use super::range::{IdBlock, RUN_MAX};
 use super::refill;
 use super::sequence::SequenceSpec;
 use super::slots::{ID_MAX, Slots};
@@ -167,7 +167,7 @@ impl Sequence {
 
     /// `n` ids in one run, if they are reserved already.
     #[inline]
-    pub fn try_take(&self, n: NonZeroU64) -> Option<IdRange> {
+    pub fn try_take(&self, n: NonZeroU64) -> Option<IdBlock> {
         match self.dispenser.draw(n) {
             Ok(first) => Some(self.slots.range(first, n)),
             Err(ticket) => self.try_take_slowly(n, ticket),
@@ -175,13 +175,13 @@ impl Sequence {
     }
 
     #[cold]
-    fn try_take_slowly(&self, n: NonZeroU64, ticket: Ticket) -> Option<IdRange> {
+    fn try_take_slowly(&self, n: NonZeroU64, ticket: Ticket) -> Option<IdBlock> {
         let first = (n.get() <= RUN_MAX).then(|| self.dispenser.settle(n, ticket))??;
         Some(self.slots.range(first, n))
     }
 
     /// `n` ids in one run, waiting up to `deadline` for the store.
-    pub async fn take(&self, n: NonZeroU64, deadline: Duration) -> Result<IdRange, TakeError> {
+    pub async fn take(&self, n: NonZeroU64, deadline: Duration) -> Result<IdBlock, TakeError> {
         match self.dispenser.draw(n) {
             Ok(first) => Ok(self.slots.range(first, n)),
             Err(ticket) => self.take_slowly(n, ticket, deadline).await,
@@ -194,7 +194,7 @@ impl Sequence {
         n: NonZeroU64,
         ticket: Ticket,
         deadline: Duration,
-    ) -> Result<IdRange, TakeError> {
+    ) -> Result<IdBlock, TakeError> {
         if n.get() > RUN_MAX {
             return Err(TakeError::TooMany { generator: self.name.clone(), wanted: n.get(), most: RUN_MAX });
         }

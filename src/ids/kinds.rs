@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::range::block::IdBlock;
+use super::range::IdBlock;
 use super::timestamp::Timestamp;
 use crate::ids::errors::TakeError;
 use crate::ids::fence::moves::Moves;
@@ -29,7 +29,7 @@ impl Generator {
     /// `n` ids, if they are reserved already.
     pub fn try_take(&self, n: NonZeroU64) -> Option<IdBlock> {
         match self {
-            Generator::Sequence(sequence) => sequence.try_take(n).map(IdBlock::from),
+            Generator::Sequence(sequence) => sequence.try_take(n),
             Generator::Timestamp(timestamp) => timestamp.try_take(n),
         }
     }
@@ -37,7 +37,7 @@ impl Generator {
     /// `n` ids, waiting up to `deadline` for the store.
     pub async fn take(&self, n: NonZeroU64, deadline: Duration) -> Result<IdBlock, TakeError> {
         match self {
-            Generator::Sequence(sequence) => Ok(sequence.take(n, deadline).await?.into()),
+            Generator::Sequence(sequence) => sequence.take(n, deadline).await,
             Generator::Timestamp(timestamp) => timestamp.take(n, deadline).await,
         }
     }

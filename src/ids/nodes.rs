@@ -127,8 +127,9 @@ async fn bound_at(store: &dyn Store, key: &Key) -> Result<u64, StoreError> {
 
 /// Raises a node's bound to a tick; the owner stays. `false`: the bound was not below the tick.
 async fn raise_slot(store: &dyn Store, key: &Key, tick: u64) -> Result<bool, StoreError> {
-    let raised = |slot: &GeneratorRecord| {
-        (slot.bound < tick).then(|| GeneratorRecord { bound: tick, token: fresh_token(), ..slot.clone() })
+    let raised = |slot: Option<GeneratorRecord>| {
+        let slot = slot.filter(|slot| slot.bound < tick)?;
+        Some(GeneratorRecord { bound: tick, token: fresh_token(), ..slot })
     };
     Ok(change(store, key, raised).await?.is_some())
 }

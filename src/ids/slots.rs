@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU64;
 
-use super::range::IdRange;
+use super::range::{IdBlock, Spacing};
 
 /// The largest id ever issued: a BIGINT UNSIGNED's, less the room to add that the dispenser needs above all slots. 2^48 is a
 /// 65,536th of what the column holds.
@@ -51,11 +51,11 @@ impl Slots {
 
     /// The ids of `count` slots from `first`, all before the end: so nothing here wraps, and nothing is checked again.
     #[inline]
-    pub(super) fn range(&self, first: u64, count: NonZeroU64) -> IdRange {
+    pub(super) fn range(&self, first: u64, count: NonZeroU64) -> IdBlock {
         debug_assert!(count.get() <= self.end && first <= self.end - count.get());
         // The usual step is worth a branch: the multiplication would wait for the atomic addition before it.
         let width = if self.step.get() == 1 { first } else { first.wrapping_mul(self.step.get()) };
-        IdRange::proved(self.residue.wrapping_add(width), self.step, count)
+        IdBlock::proved(self.residue.wrapping_add(width), Spacing::by(self.step), count)
     }
 }
 

@@ -33,8 +33,8 @@ use crate::ids::fence::moves::Moves;
 use crate::ids::fence::{Fence, Subject};
 use crate::ids::layout::{Layout, Moment, Numbering};
 use crate::ids::nodes::{self, Node};
+use crate::ids::range::IdBlock;
 use crate::ids::range::RUN_MAX;
-use crate::ids::range::block::IdBlock;
 use crate::ids::refill;
 use crate::store::{Store, StoreError};
 

@@ -20,7 +20,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::ids::range::block::IdBlock;
+use crate::ids::range::IdBlock;
 use crate::mysql::attributes;
 use crate::mysql::command::{Command, Reply};
 use crate::mysql::error::Refusal;

@@ -5,7 +5,7 @@ use super::execution::bound_to_id;
 use super::meaning::{Bound, Meaning};
 use super::plan::LastId;
 use super::prepare::PreparedInsert;
-use crate::ids::range::block::{IdBlock, Ticks};
+use crate::ids::range::{IdBlock, Ticks};
 use crate::mysql::bulk::{Bulk, Cells, Indicator, put_integer, put_text};
 use crate::mysql::error::Refusal;
 use crate::mysql::prepared::{Param, ParamType};

@@ -3,7 +3,7 @@
 use super::meaning::{Bound, Meaning};
 use super::plan::{LastId, NewRows, OurParam};
 use super::prepare::PreparedInsert;
-use crate::ids::range::block::IdBlock;
+use crate::ids::range::IdBlock;
 use crate::mysql::error::Refusal;
 use crate::mysql::prepared::{Execute, Param, id_bytes, id_text};
 use crate::rules::model::Explicit;

@@ -1,6 +1,6 @@
 //! Plan and ranges to bytes.
 
-use crate::ids::range::block::IdBlock;
+use crate::ids::range::IdBlock;
 use crate::rewrite::plan::edit::{Edit, Id, IdForm, Piece, put_digits};
 use crate::rewrite::plan::{InsertPlan, Plan};
 use crate::sql::dialect::ClientCharset;

@@ -18,7 +18,7 @@ use sqlparser::parser::Parser;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, Word};
 
 use super::plan::{InsertPlan, Plan};
-use crate::ids::range::block::IdBlock;
+use crate::ids::range::IdBlock;
 use crate::sql::dialect::{ClientCharset, Dialect, SqlMode};
 
 /// The result of the second opinion.

@@ -132,19 +132,20 @@ pub fn encode<T: Serialize>(record: &T) -> Json {
 /// Each attempt lost a race, or its answer.
 const ATTEMPTS_MAX: u32 = 64;
 
-/// Reads a record and writes what `change` makes of it, again where somebody else wrote it in between. Returns the record as it
-/// was, where it was changed; `None`: there is none, or `change` wants nothing of it.
+/// Reads a record and writes what `change` makes of it, or of there being none, again where somebody else wrote it in between. Returns
+/// the record as it is now, where it was written; `None`: `change` wants nothing of it.
 pub async fn change<T: DeserializeOwned + Serialize>(
     store: &dyn Store,
     key: &Key,
-    change: impl Fn(&T) -> Option<T>,
+    change: impl Fn(Option<T>) -> Option<T>,
 ) -> Result<Option<T>> {
     for _ in 0..ATTEMPTS_MAX {
-        let Some(found) = store.load(key).await? else { return Ok(None) };
-        let record = decode(key, &found.value)?;
-        let Some(next) = change(&record) else { return Ok(None) };
-        match store.compare_and_set(key, Some(found.revision), &encode(&next)).await {
-            Ok(Outcome::Written(_)) => return Ok(Some(record)),
+        let found = store.load(key).await?;
+        let revision = found.as_ref().map(|found| found.revision);
+        let record = found.map(|found| decode(key, &found.value)).transpose()?;
+        let Some(next) = change(record) else { return Ok(None) };
+        match store.compare_and_set(key, revision, &encode(&next)).await {
+            Ok(Outcome::Written(_)) => return Ok(Some(next)),
             Ok(Outcome::Conflict(_)) | Err(StoreError::UnknownOutcome { .. }) => {}
             Err(error) => return Err(error),
         }
@@ -176,15 +177,13 @@ pub async fn identity_or(store: &dyn Store, name: &str) -> Result<String> {
 /// Gives the store another name: proxies that knew it by the one before are another store's from here on, and get no table's
 /// lock beside one that knows the new name (`tables/locks`).
 pub async fn rename(store: &dyn Store) -> Result<()> {
-    let (key, id) = (Key::identity(), fresh_token());
-    let renamed = change(store, &key, |record: &IdentityRecord| {
-        (record.id != id).then(|| IdentityRecord { id: id.clone(), ..record.clone() })
+    let (key, name) = (Key::identity(), fresh_token());
+    let renamed = change(store, &key, |record: Option<IdentityRecord>| {
+        let record =
+            record.unwrap_or_else(|| IdentityRecord { v: FORMAT, id: String::new(), unknown: Map::new() });
+        (record.id != name).then(|| IdentityRecord { id: name.clone(), ..record })
     });
-    if renamed.await?.is_none() {
-        // It has had none.
-        identity(store).await?;
-    }
-    Ok(())
+    renamed.await.map(drop)
 }
 
 /// An error where the bounds were moved elsewhere.
@@ -205,24 +204,14 @@ pub async fn moved(store: &dyn Store) -> Result<Option<MovedRecord>> {
 /// Says that the bounds live in `to` from here on; empty: here.
 pub async fn move_to(store: &dyn Store, to: &str) -> Result<()> {
     let key = Key::moved();
-    loop {
-        let stands = store.load(&key).await?;
-        let record = match &stands {
-            Some(found) => decode::<MovedRecord>(&key, &found.value)?,
-            None if to.is_empty() => return Ok(()),
-            None => MovedRecord { v: FORMAT, to: String::new(), since: String::new(), unknown: Map::new() },
-        };
-        if record.to == to {
-            return Ok(());
-        }
+    let moved = change(store, &key, |record: Option<MovedRecord>| {
+        let nowhere =
+            || MovedRecord { v: FORMAT, to: String::new(), since: String::new(), unknown: Map::new() };
+        let record = record.unwrap_or_else(nowhere);
         let since = humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string();
-        let record = MovedRecord { to: to.to_owned(), since, ..record };
-        match store.compare_and_set(&key, stands.map(|found| found.revision), &encode(&record)).await {
-            // Read again: it says so then, or somebody else was first.
-            Ok(_) | Err(StoreError::UnknownOutcome { .. }) => {}
-            Err(error) => return Err(error),
-        }
-    }
+        (record.to != to).then(|| MovedRecord { to: to.to_owned(), since, ..record })
+    });
+    moved.await.map(drop)
 }
 
 /// For a generator's record; unlike all others.

@@ -154,11 +154,6 @@ impl Tables {
         (ddl..=self.backend.ddl.seen()).contains(&entry.ddl) && entry.read_at.elapsed() < SHAPE_AGE_MAX
     }
 
-    /// True if a name without a rule is a view that mentions a table with one.
-    fn is_view(&self, schema: &str, name: &str) -> bool {
-        self.views.contains(&self.folded(schema, name))
-    }
-
     /// Reads the views afresh where they may have changed; those made past this proxy are seen when
     /// this is called from time to time.
     pub async fn look_at_views(&self) -> Result<(), SchemaError> {
@@ -223,7 +218,7 @@ impl Tables {
         let rule = self.rules.acting(self.backend.case, schema, table).ok().flatten();
         if rule.is_none() {
             self.know_views_alone().await;
-            if !self.is_view(schema, table) {
+            if !self.views.contains(&self.folded(schema, table)) {
                 return;
             }
         }

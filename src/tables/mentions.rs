@@ -73,17 +73,12 @@ impl Tables {
     pub(super) fn renew_mentions(&self) {
         let rules = self.rules.rules().filter(|rule| rule.mode != Mode::Off);
         let views = self.views.ruled();
-        let shadowed = self.shadowed_views();
+        let shadows = self.shadows.load();
         self.view_names.store(Names::of(views.iter().map(FoldedName::table)).into());
         let names = rules
             .map(|rule| (rule.schema.as_str(), rule.table.as_str(), true))
-            .chain(views.iter().chain(&shadowed).map(|view| (view.schema(), view.table(), false)));
+            .chain(views.iter().chain(shadows.views.keys()).map(|view| (view.schema(), view.table(), false)));
         let drawn = self.rules.drawn().map(|spec| spec.name.name.as_str());
         self.mentions.store(Mentions::new(names).and_draws(drawn).into());
-    }
-
-    /// Views of tables in shadow mode.
-    fn shadowed_views(&self) -> Vec<FoldedName<'static>> {
-        self.shadows.load().views.keys().cloned().collect()
     }
 }

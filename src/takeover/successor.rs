@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::ids::errors::TakeError;
 use crate::ids::generator::Advanced;
-use crate::ids::range::block::IdBlock;
+use crate::ids::range::IdBlock;
 use crate::rewrite::plan::target::{Target, Unseen};
 use crate::tables::{Look, Successor, TableError};
 use crate::takeover::socket::{Lines, SOCKET};

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 use toml::Spanned;
-use toml::de::{DeString, DeTable, DeValue};
+use toml::de::{DeTable, DeValue};
 
 use super::FINDINGS_MAX;
 use super::environment::{Environment, has_places, variable_of};
@@ -83,7 +83,7 @@ impl Walk<'_> {
         let any = schema.get("additionalProperties").filter(|any| any.is_object());
         for (key, value) in table {
             let name: &str = key.get_ref();
-            let (path, line) = (join(path, name), self.line_of(key));
+            let (path, line) = (join(path, name), self.line_at(key.span().start));
             match known.and_then(|known| known.get(name)).or(any) {
                 Some(schema) => {
                     self.written.lines.insert(path.clone(), line);
@@ -175,10 +175,6 @@ impl Walk<'_> {
         } else {
             self.found_more += 1;
         }
-    }
-
-    fn line_of(&self, key: &Spanned<DeString<'_>>) -> usize {
-        self.line_at(key.span().start)
     }
 
     fn line_at(&self, offset: usize) -> usize {

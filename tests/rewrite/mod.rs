@@ -10,7 +10,7 @@ use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rowstamp::ids::range::block::{IdBlock, Spacing};
+use rowstamp::ids::range::{IdBlock, Spacing};
 use rowstamp::rewrite::plan::edit::Style;
 use rowstamp::rewrite::plan::effects::Temporary;
 use rowstamp::rewrite::plan::prepared_names::{self, Known, NamedChange, Value};

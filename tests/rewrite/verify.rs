@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU64;
 
-use rowstamp::ids::range::block::{IdBlock, Spacing};
+use rowstamp::ids::range::{IdBlock, Spacing};
 use rowstamp::rewrite::plan::{Plan, Planned};
 use rowstamp::rewrite::verify::{Opinion, Written, second_opinion};
 

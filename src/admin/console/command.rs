@@ -7,39 +7,18 @@ use super::syntax::{SyntaxError, end, expect, name, number, unknown, wrong};
 use super::tokens::{Token, Tokens};
 use crate::users::Change;
 
+/// A command of the console. `clauses` are the WHERE, ORDER BY and LIMIT of a SHOW, as they were written. `Pause` is PAUSE and RESUME.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Command {
-    Show {
-        what: What,
-        like: Option<String>,
-        /// WHERE, ORDER BY, LIMIT: what follows, as it was written.
-        clauses: String,
-    },
-    Explain {
-        statement: String,
-        database: Option<String>,
-    },
-    Reload {
-        is_dry_run: bool,
-    },
-    Raise {
-        generator: String,
-        to: u64,
-        is_meant: bool,
-    },
-    /// PAUSE, or RESUME.
-    Pause {
-        generator: String,
-        is_paused: bool,
-    },
+    Show { what: What, like: Option<String>, clauses: String },
+    Explain { statement: String, database: Option<String> },
+    Reload { is_dry_run: bool },
+    Raise { generator: String, to: u64, is_meant: bool },
+    Pause { generator: String, is_paused: bool },
     Drain,
-    Kill {
-        session: u64,
-    },
+    Kill { session: u64 },
     Users(Change),
-    Help {
-        topic: Option<String>,
-    },
+    Help { topic: Option<String> },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -283,12 +262,10 @@ mod tests {
 
     #[test]
     fn what_is_shown() {
+        let show = |what| Command::Show { what, like: None, clauses: String::new() };
         for (word, what) in super::SHOWN {
-            check(&format!("SHOW {word}"), Command::Show { what, like: None, clauses: String::new() });
-            check(
-                &format!("show {} ;", word.to_lowercase()),
-                Command::Show { what, like: None, clauses: String::new() },
-            );
+            check(&format!("SHOW {word}"), show(what));
+            check(&format!("show {} ;", word.to_lowercase()), show(what));
         }
         let like = |what| Command::Show { what, like: Some("shop.%".into()), clauses: String::new() };
         let clauses = "WHERE a = 1 ORDER BY b LIMIT 2";
@@ -297,10 +274,7 @@ mod tests {
         check(&format!("SHOW RULES LIKE 'x' {clauses};"), with_clauses);
         check("SHOW GENERATORS LIKE 'shop.%'", like(What::Generators));
         check("/* x */ show rules\nlike \"shop.%\"\\G", like(What::Rules));
-        check(
-            "SHOW FULL PROCESSLIST",
-            Command::Show { what: What::Sessions, like: None, clauses: String::new() },
-        );
+        check("SHOW FULL PROCESSLIST", show(What::Sessions));
         refused("SHOW RULES LIKE shop", "found shop, expected a pattern in quotes; write LIKE 'pattern'");
         refused(
             "SHOW RULES x",
@@ -340,29 +314,20 @@ mod tests {
 
     #[test]
     fn what_is_not_understood() {
-        refused(
-            "SHOW RULSE",
-            "the console does not know SHOW RULSE (did you mean SHOW RULES?); SHOW COMMANDS lists the commands",
-        );
-        refused(
-            "SHOW PROXY",
-            "the console does not know SHOW PROXY (did you mean SHOW PROXIES?); SHOW COMMANDS lists the commands",
-        );
-        refused(
-            "SHOW GENERATOR",
-            "the console does not know SHOW GENERATOR (did you mean SHOW GENERATORS?); SHOW COMMANDS lists the commands",
-        );
-        refused(
-            "SHWO RULES",
-            "the console does not know SHWO (did you mean SHOW?); SHOW COMMANDS lists the commands",
-        );
-        refused("SHOW", "the console does not know SHOW alone; SHOW COMMANDS lists the commands");
-        refused("", "the console does not know an empty statement; SHOW COMMANDS lists the commands");
-        refused(
-            "INSERT INTO t VALUES (1)",
-            "the console does not know INSERT; SHOW COMMANDS lists the commands",
-        );
-        refused("'secret'", "the console does not know a text in quotes; SHOW COMMANDS lists the commands");
+        let unknown = |statement: &str, what: &str| {
+            refused(
+                statement,
+                &format!("the console does not know {what}; SHOW COMMANDS lists the commands"),
+            );
+        };
+        unknown("SHOW RULSE", "SHOW RULSE (did you mean SHOW RULES?)");
+        unknown("SHOW PROXY", "SHOW PROXY (did you mean SHOW PROXIES?)");
+        unknown("SHOW GENERATOR", "SHOW GENERATOR (did you mean SHOW GENERATORS?)");
+        unknown("SHWO RULES", "SHWO (did you mean SHOW?)");
+        unknown("SHOW", "SHOW alone");
+        unknown("", "an empty statement");
+        unknown("INSERT INTO t VALUES (1)", "INSERT");
+        unknown("'secret'", "a text in quotes");
         refused(
             "EXPLAIN INSERT",
             "found INSERT, expected REWRITE; write EXPLAIN REWRITE [IN database] INSERT ...",

@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::task::JoinHandle;
 
-use super::{Http, HttpSettings, listen, site};
+use super::{HttpSettings, listen, site};
 use crate::address::Address;
 use crate::address::listener::Listener;
 use crate::address::socket::Stream;
@@ -225,7 +225,10 @@ fn settings(address: &str, is_written: bool) -> HttpSettings {
     HttpSettings { address: address.parse().unwrap(), is_written }
 }
 
-async fn serve_fake(settings: &HttpSettings, waits: bool) -> Result<Http, super::ListenError> {
+async fn serve_fake(
+    settings: &HttpSettings,
+    waits: bool,
+) -> Result<tokio::task::JoinSet<()>, super::ListenError> {
     Ok(listen(settings, waits).await?.serve(Arc::new(FakeDesk::default())))
 }
 

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use crate::daemon::operator::ProxyDesk;
 use crate::schema::{Role, Schema};
-use crate::store::{Key, Store};
+use crate::store::Key;
 
 const INTERVAL: Duration = Duration::from_secs(10);
 /// While one of them does not answer.
@@ -43,17 +43,14 @@ pub(super) async fn watch(desk: Weak<ProxyDesk>) {
         let is_away = here.health.0.lock().trouble.is_some() || parts.meter.is_away();
         if is_away || asked.is_none_or(|asked| asked.elapsed() >= INTERVAL) {
             asked = Some(Instant::now());
-            let ((), backend) = tokio::join!(ask_store(&*parts.store), ask_backend(parts.schema.as_ref()));
+            // The store's meter notes what came of it.
+            let (key, backend) = (Key::format(), ask_backend(parts.schema.as_ref()));
+            let (_, backend) = tokio::join!(tokio::time::timeout(TIMEOUT, parts.store.load(&key)), backend);
             *here.health.0.lock() = backend;
         }
         drop(here);
         tokio::time::sleep(INTERVAL_AWAY).await;
     }
-}
-
-/// Its meter notes what came of it.
-async fn ask_store(store: &dyn Store) {
-    let _ = tokio::time::timeout(TIMEOUT, store.load(&Key::format())).await;
 }
 
 async fn ask_backend(schema: Option<&Schema>) -> Backend {

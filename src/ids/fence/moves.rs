@@ -50,12 +50,12 @@ impl Moves {
 
 /// `None`: there is no such record, or it has no room for a count.
 async fn count_one(store: &dyn Store, key: Key) -> Result<Option<Move>, StoreError> {
-    let counted = |record: &GeneratorRecord| {
-        let moves = record.moves + 1;
-        (!record.token.is_empty()).then(|| GeneratorRecord { moves, token: fresh_token(), ..record.clone() })
+    let counted = |record: Option<GeneratorRecord>| {
+        let record = record.filter(|record| !record.token.is_empty())?;
+        Some(GeneratorRecord { moves: record.moves + 1, token: fresh_token(), ..record })
     };
-    let was = change(store, &key, counted).await?;
-    Ok(was.map(|was| Move { key, from: was.moves, to: was.moves + 1 }))
+    let counted = change(store, &key, counted).await?;
+    Ok(counted.map(|record| Move { key, from: record.moves - 1, to: record.moves }))
 }
 
 #[cfg(test)]

@@ -10,7 +10,8 @@ impl Sequence {
     /// Call it with the highest id of a table, which any client may have stored: ids issued here afterwards are above it, as
     /// [`Sequence::advance_past`] has it. True if the generator was not above it yet, and now is.
     pub async fn pass(&self, highest: u64, deadline: Duration) -> Result<bool, TakeError> {
-        Ok(!self.is_above(highest) && self.advance(highest, deadline).await? == Advanced::Past)
+        let is_above = self.slots.at_or_above(highest.saturating_add(1)) <= self.dispenser.next();
+        Ok(!is_above && self.advance(highest, deadline).await? == Advanced::Past)
     }
 
     /// Like [`Self::pass`], but ids of others may also lie below `highest` in a range that is reserved here, and nobody can
@@ -25,10 +26,6 @@ impl Sequence {
         }
         let bound = self.raise_floor_from(highest, deadline).await?;
         Ok(is_reserved_here || highest >= bound)
-    }
-
-    fn is_above(&self, id: u64) -> bool {
-        self.slots.at_or_above(id.saturating_add(1)) <= self.dispenser.next()
     }
 
     /// Explicit ids above it are not followed.

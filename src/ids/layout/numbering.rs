@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 
 use super::{Layout, NodeError, Span, mask};
 use crate::ids::range::RUN_MAX;
-use crate::ids::range::block::Spacing;
+use crate::ids::range::Spacing;
 
 /// Numbers reach up to 2^63, so that sums with a run's width fit in a `u64`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use crate::ids::errors::{OpenError, TakeError};
 use crate::ids::layout::presets::Preset;
 use crate::ids::layout::{Field, Layout, Moment, Part};
 use crate::ids::nodes::Node;
-use crate::ids::range::block::IdBlock;
+use crate::ids::range::IdBlock;
 use crate::ids::timestamp::TimestampSpec;
 use crate::store::memory::{self, Faults, MemoryStore};
 use crate::store::{GeneratorRecord, Key, StoreError, record};

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::ids::range::block::IdBlock;
+use crate::ids::range::IdBlock;
 use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
 use crate::proxy::decide::Basis;

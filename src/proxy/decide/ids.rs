@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
-use crate::ids::range::block::IdBlock;
+use crate::ids::range::IdBlock;
 use crate::mysql::error::Refusal;
 use crate::proxy::known::Known;
 use crate::proxy::known::need::{Need, Unsent};

@@ -5,7 +5,7 @@
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
-use crate::ids::range::block::IdBlock;
+use crate::ids::range::IdBlock;
 use crate::mysql::error::Refusal;
 use crate::proxy::decide::ids::take;
 use crate::proxy::decide::verdict::{FilledPacket, Verdict, refused};

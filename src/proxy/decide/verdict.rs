@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::sync::Arc;
 
-use crate::ids::range::block::IdBlock;
+use crate::ids::range::IdBlock;
 use crate::mysql::error::Refusal;
 use crate::mysql::prepared::ParamType;
 use crate::mysql::reader::Malformed;

@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::ids::range::block::{IdBlock, Spacing};
+use crate::ids::range::{IdBlock, Spacing};
 use crate::mysql::ok::{Filled, OkPacket};
 use crate::proxy::known::explicit::set_id::SetId;
 use crate::rewrite::plan::edit::Style;

@@ -6,7 +6,7 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::ids::range::block::IdBlock;
+use crate::ids::range::IdBlock;
 use crate::mysql::error::Refusal;
 use crate::proxy::known::explicit::Explicit;
 use crate::proxy::known::explicit::set_id::NextIds;

@@ -9,7 +9,7 @@ mod made;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::ids::range::block::IdBlock;
+use crate::ids::range::IdBlock;
 use crate::mysql::attributes;
 use crate::mysql::bulk::Bulk;
 use crate::mysql::command::{Command, command_payload};

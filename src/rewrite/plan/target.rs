@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 
-use crate::ids::range::block::Spacing;
+use crate::ids::range::Spacing;
 use crate::meter::Counter;
 use crate::rules::model::{
     Collide, ColumnShape, Explicit, GeneratorSpec, InsertId, Rule, TableShape, Unavailable,

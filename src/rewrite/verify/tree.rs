@@ -7,7 +7,7 @@ use sqlparser::ast::{
 };
 
 use super::Difference;
-use crate::ids::range::block::IdBlock;
+use crate::ids::range::IdBlock;
 use crate::rewrite::plan::InsertPlan;
 use crate::rewrite::plan::edit::{Edit, Id, IdForm, Piece, Style};
 use crate::rules::model::TableShape;

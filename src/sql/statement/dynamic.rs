@@ -9,24 +9,13 @@ use crate::sql::dialect::{ClientCharset, SqlMode};
 use crate::sql::lex::{Lexer, Odd, Span, Token, TokenKind};
 use crate::sql::name;
 
+/// A statement on statements that SQL's PREPARE has named. `Deallocate` is DEALLOCATE PREPARE and DROP PREPARE.
 #[derive(Debug, PartialEq)]
 pub enum Dynamic {
-    Prepare {
-        name: String,
-        source: Source,
-    },
-    Execute {
-        name: String,
-        using: Using,
-    },
-    Immediate {
-        source: Source,
-        using: Using,
-    },
-    /// DEALLOCATE PREPARE, DROP PREPARE
-    Deallocate {
-        name: String,
-    },
+    Prepare { name: String, source: Source },
+    Execute { name: String, using: Using },
+    Immediate { source: Source, using: Using },
+    Deallocate { name: String },
 }
 
 /// The source of the text.

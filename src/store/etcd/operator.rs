@@ -13,7 +13,7 @@ use serde_json::Map;
 
 use crate::store::etcd::keys::Keys;
 use crate::store::etcd::{EtcdSettings, stands_at, versioned};
-use crate::store::record::{check_format, decode, encode, encode_format};
+use crate::store::record::{change, check_format, decode, encode, encode_format};
 use crate::store::{
     FORMAT, Json, Key, Outcome, Result, Revision, Store, StoreError, SuspectRecord, Versioned, WitnessRecord,
 };
@@ -54,11 +54,10 @@ impl EtcdOperator {
     /// Like [`Self::look`], but a new store gets its format, since records may follow.
     pub async fn open(settings: &EtcdSettings) -> Result<Self> {
         let operator = EtcdOperator(Keys::of(settings));
-        if !operator.has_format().await?
-            && let Outcome::Conflict(Some(found)) =
-                operator.0.write(&Key::format(), 0, &encode_format()).await?
-        {
-            check_format(&found.value)?;
+        if !operator.has_format().await? {
+            operator.0.write(&Key::format(), 0, &encode_format()).await?;
+            // Somebody else may have been first.
+            operator.has_format().await?;
         }
         Ok(operator)
     }
@@ -101,7 +100,11 @@ impl EtcdOperator {
             raised = raised.max(decode::<WitnessRecord>(key, &found.value)?.raised + 1);
         }
         for (key, _) in &witnesses {
-            self.count_up(key, raised).await?;
+            let counted = change(self, key, |witness: Option<WitnessRecord>| {
+                let witness = witness.filter(|witness| witness.raised < raised)?;
+                Some(WitnessRecord { raised, ..witness })
+            });
+            counted.await?;
         }
         let key = Key::suspect();
         for _ in 0..ATTEMPTS_MAX {
@@ -118,22 +121,6 @@ impl EtcdOperator {
 
     async fn get(&self, from: Vec<u8>, options: GetOptions) -> Result<GetResponse> {
         insist(|| self.0.get(from.clone(), options.clone())).await
-    }
-
-    async fn count_up(&self, key: &Key, raised: u64) -> Result<()> {
-        for _ in 0..ATTEMPTS_MAX {
-            let Some(found) = self.load(key).await? else { return Ok(()) };
-            let witness: WitnessRecord = decode(key, &found.value)?;
-            if witness.raised >= raised {
-                return Ok(());
-            }
-            let witness = encode(&WitnessRecord { raised, ..witness });
-            match self.compare_and_set(key, Some(found.revision), &witness).await {
-                Ok(_) | Err(StoreError::UnknownOutcome { .. }) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Err(self.contended(key))
     }
 
     fn contended(&self, key: &Key) -> StoreError {

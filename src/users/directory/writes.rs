@@ -7,7 +7,7 @@ use serde_json::Map;
 use zeroize::Zeroizing;
 
 use super::{Directory, LIST_AGE_MAX};
-use crate::store::record::{decode, encode, fresh_token};
+use crate::store::record::{change, encode, fresh_token};
 use crate::store::{FORMAT, Key, Outcome, StoreError};
 use crate::users::change::{Change, ChangeRefused, Changed, What};
 use crate::users::record::{ChangesRecord, UserRecord};
@@ -122,24 +122,12 @@ impl Directory {
     /// Has every proxy read the users again.
     pub(super) async fn tell(&self) -> Result<(), StoreError> {
         let key = Key::user_changes();
-        for _ in 0..ATTEMPTS_MAX {
-            let found = self.store.load(&key).await?;
-            let revision = found.as_ref().map(|found| found.revision);
-            let record = match found {
-                Some(found) => decode::<ChangesRecord>(&key, &found.value)?,
-                None => ChangesRecord { v: FORMAT, count: 0, unknown: Map::new() },
-            };
-            let record = ChangesRecord { count: record.count.saturating_add(1), ..record };
-            match self.store.compare_and_set(&key, revision, &encode(&record)).await {
-                Ok(Outcome::Written(_)) => {
-                    self.is_untold.store(false, Ordering::Relaxed);
-                    return Ok(());
-                }
-                // If the outcome is not known, the record is written once more, which does no harm.
-                Ok(Outcome::Conflict(_)) | Err(StoreError::UnknownOutcome { .. }) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Err(StoreError::Contended { record: key.to_string(), attempts: ATTEMPTS_MAX })
+        let counted = change(&*self.store, &key, |record: Option<ChangesRecord>| {
+            let record = record.unwrap_or_else(|| ChangesRecord { v: FORMAT, count: 0, unknown: Map::new() });
+            Some(ChangesRecord { count: record.count.saturating_add(1), ..record })
+        });
+        counted.await?;
+        self.is_untold.store(false, Ordering::Relaxed);
+        Ok(())
     }
 }

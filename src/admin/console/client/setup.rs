@@ -25,7 +25,10 @@ pub(crate) fn answer(statement: &str, context: &Context<'_>) -> Option<Result<An
     match &*first.to_uppercase() {
         "SELECT" => Some(select::answer(statement, context).map(Answer::Table)),
         "SET" => Some(alone(tokens).and_then(set)),
-        "USE" => Some(alone(tokens).and_then(use_database)),
+        "USE" => Some(
+            alone(tokens)
+                .and_then(|mut rest| Ok(Answer::Use(syntax::name(&mut rest, "a database", "USE database")?))),
+        ),
         "BEGIN" | "START" | "COMMIT" | "ROLLBACK" | "SAVEPOINT" | "RELEASE" | "UNLOCK" => {
             Some(alone(tokens).map(|_| Answer::Done("")))
         }
@@ -70,11 +73,6 @@ fn set(tokens: Tokens<'_>) -> Result<Answer, Failure> {
         }
         .into()),
     }
-}
-
-fn use_database(mut tokens: Tokens<'_>) -> Result<Answer, Failure> {
-    let name = syntax::name(&mut tokens, "a database", "USE database")?;
-    Ok(Answer::Use(name))
 }
 
 /// `None`: no SHOW of a server's.

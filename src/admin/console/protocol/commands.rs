@@ -7,20 +7,9 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::mysql::command::Command;
+use crate::mysql::command::Command::{self, self as C};
 use crate::mysql::error::Refusal;
 
-const COM_QUIT: u8 = Command::Quit as u8;
-const COM_INIT_DB: u8 = Command::InitDb as u8;
-pub(crate) const COM_QUERY: u8 = Command::Query as u8;
-const COM_FIELD_LIST: u8 = Command::FieldList as u8;
-const COM_PING: u8 = Command::Ping as u8;
-const COM_STMT_PREPARE: u8 = Command::StmtPrepare as u8;
-const COM_STMT_EXECUTE: u8 = Command::StmtExecute as u8;
-const COM_STMT_SEND_LONG_DATA: u8 = Command::StmtSendLongData as u8;
-const COM_STMT_CLOSE: u8 = Command::StmtClose as u8;
-const COM_STMT_RESET: u8 = Command::StmtReset as u8;
-const COM_RESET_CONNECTION: u8 = Command::ResetConnection as u8;
 /// COM_STMT_EXECUTE: the command, the statement's id, flags, a count.
 const EXECUTE_BYTES_MIN: usize = 10;
 
@@ -42,23 +31,23 @@ pub(crate) fn filter(mut payload: Vec<u8>, state: &mut ConnectionState) -> Resul
     let (&command, rest) = payload.split_first().ok_or(Refusal::UnknownCommand(0))?;
     let statement = rest.first_chunk().map(|id| u32::from_le_bytes(*id));
     let is_prepared = statement.is_some_and(|id| state.prepared.contains_key(&id));
-    match command {
-        COM_QUERY | COM_STMT_PREPARE | COM_INIT_DB if std::str::from_utf8(rest).is_err() => {
+    match Command::from_byte(command) {
+        Some(C::Query | C::StmtPrepare | C::InitDb) if std::str::from_utf8(rest).is_err() => {
             return Err(Refusal::MalformedPacket);
         }
         // A blank in front: the library knows by the first bytes what it answers by itself.
-        COM_QUERY => payload.insert(1, b' '),
-        COM_STMT_EXECUTE if payload.len() < EXECUTE_BYTES_MIN => return Err(Refusal::MalformedPacket),
+        Some(C::Query) => payload.insert(1, b' '),
+        Some(C::StmtExecute) if payload.len() < EXECUTE_BYTES_MIN => return Err(Refusal::MalformedPacket),
         // The library does not know COM_STMT_RESET: it says OK, which is right.
-        COM_STMT_EXECUTE | COM_STMT_RESET | COM_STMT_CLOSE if is_prepared => {}
-        COM_STMT_EXECUTE | COM_STMT_RESET => {
+        Some(C::StmtExecute | C::StmtReset | C::StmtClose) if is_prepared => {}
+        Some(C::StmtExecute | C::StmtReset) => {
             return Err(Refusal::UnknownStatement(statement.unwrap_or_default()));
         }
-        COM_STMT_CLOSE | COM_STMT_SEND_LONG_DATA => return Ok(None),
+        Some(C::StmtClose | C::StmtSendLongData) => return Ok(None),
         // The library says OK to COM_RESET_CONNECTION too, which is right.
-        COM_RESET_CONNECTION => *state = ConnectionState::default(),
-        COM_STMT_PREPARE | COM_INIT_DB | COM_QUIT | COM_PING | COM_FIELD_LIST => {}
-        other => return Err(Refusal::UnknownCommand(other)),
+        Some(C::ResetConnection) => *state = ConnectionState::default(),
+        Some(C::StmtPrepare | C::InitDb | C::Quit | C::Ping | C::FieldList) => {}
+        _ => return Err(Refusal::UnknownCommand(command)),
     }
     Ok(Some(payload))
 }

@@ -5,5 +5,4 @@ pub(super) mod commands;
 pub(super) mod login;
 pub(super) mod opensrv;
 mod scramble;
-mod timeout;
 pub(super) mod wire;

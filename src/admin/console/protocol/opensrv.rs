@@ -66,11 +66,12 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio_io_timeout::{TimeoutReader, TimeoutWriter};
 
 use crate::admin::console::PACKET_BYTES_MAX;
-use crate::admin::console::protocol::commands::{COM_QUERY, SharedState, filter};
-use crate::admin::console::protocol::timeout::Timeout;
+use crate::admin::console::protocol::commands::{SharedState, filter};
 use crate::mysql::capabilities::Capabilities;
+use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
 use crate::mysql::packet::{HEADER_BYTES, Header, put_packets};
 
@@ -79,9 +80,8 @@ const FLUSHES_OF_LOGIN: u8 = 2;
 
 /// A client's packets, cut so that a read gives bytes of one packet only.
 pub(crate) struct OnePacketReader<R> {
-    client: R,
+    client: Pin<Box<TimeoutReader<R>>>,
     state: SharedState,
-    idle: Timeout,
     /// The part of the client's next packet that has come.
     incoming: Vec<u8>,
     /// The packet for the library, and how much of it was read.
@@ -89,13 +89,14 @@ pub(crate) struct OnePacketReader<R> {
     has_ended: bool,
 }
 
-impl<R> OnePacketReader<R> {
+impl<R: AsyncRead> OnePacketReader<R> {
     /// The first packet is the dummy login, with what the client can do.
     pub(crate) fn new(client: R, state: SharedState, capabilities: Capabilities, idle: Duration) -> Self {
+        let mut client = TimeoutReader::new(client);
+        client.set_timeout(Some(idle));
         OnePacketReader {
-            client,
+            client: Box::pin(client),
             state,
-            idle: Timeout::new(idle),
             incoming: Vec::new(),
             outgoing: Cursor::new(login(capabilities)),
             has_ended: false,
@@ -130,7 +131,7 @@ impl<R> OnePacketReader<R> {
 
     fn refuse(&mut self, refusal: Refusal) {
         self.state.lock().refusal = Some(refusal);
-        self.outgoing = packet(0, &[COM_QUERY]);
+        self.outgoing = packet(0, &[Command::Query as u8]);
     }
 }
 
@@ -152,7 +153,7 @@ fn login(capabilities: Capabilities) -> Vec<u8> {
     packet(1, &payload).into_inner()
 }
 
-impl<R: AsyncRead + Unpin> AsyncRead for OnePacketReader<R> {
+impl<R: AsyncRead> AsyncRead for OnePacketReader<R> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let reader = self.get_mut();
         loop {
@@ -169,8 +170,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for OnePacketReader<R> {
                     let mut piece = [0; 4096];
                     let mut piece = ReadBuf::new(&mut piece);
                     let mut piece = piece.take(missing);
-                    let polled = Pin::new(&mut reader.client).poll_read(cx, &mut piece);
-                    ready!(reader.idle.poll(cx, polled))?;
+                    ready!(reader.client.as_mut().poll_read(cx, &mut piece))?;
                     // The client has gone. In the middle of a packet too, nobody is there to read
                     // an error.
                     reader.has_ended = piece.filled().is_empty();
@@ -188,25 +188,25 @@ impl<R: AsyncRead + Unpin> AsyncRead for OnePacketReader<R> {
 
 /// The library's packets to the client, without those of its login.
 pub(crate) struct Writer<W> {
-    client: W,
-    timeout: Timeout,
+    client: Pin<Box<TimeoutWriter<W>>>,
     muted_flushes: u8,
 }
 
-impl<W> Writer<W> {
+impl<W: AsyncWrite> Writer<W> {
     pub(crate) fn new(client: W, timeout: Duration) -> Self {
-        Writer { client, timeout: Timeout::new(timeout), muted_flushes: FLUSHES_OF_LOGIN }
+        let mut client = TimeoutWriter::new(client);
+        client.set_timeout(Some(timeout));
+        Writer { client: Box::pin(client), muted_flushes: FLUSHES_OF_LOGIN }
     }
 }
 
-impl<W: AsyncWrite + Unpin> AsyncWrite for Writer<W> {
+impl<W: AsyncWrite> AsyncWrite for Writer<W> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let writer = self.get_mut();
         if writer.muted_flushes > 0 {
             return Poll::Ready(Ok(bytes.len()));
         }
-        let polled = Pin::new(&mut writer.client).poll_write(cx, bytes);
-        writer.timeout.poll(cx, polled)
+        writer.client.as_mut().poll_write(cx, bytes)
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -215,12 +215,11 @@ impl<W: AsyncWrite + Unpin> AsyncWrite for Writer<W> {
             writer.muted_flushes = fewer;
             return Poll::Ready(Ok(()));
         }
-        let polled = Pin::new(&mut writer.client).poll_flush(cx);
-        writer.timeout.poll(cx, polled)
+        writer.client.as_mut().poll_flush(cx)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().client).poll_shutdown(cx)
+        self.get_mut().client.as_mut().poll_shutdown(cx)
     }
 }
 

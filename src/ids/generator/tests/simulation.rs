@@ -33,7 +33,7 @@ impl World {
         self.store.peek(&key).map_or(0, |json| record::decode::<GeneratorRecord>(&key, &json).unwrap().bound)
     }
 
-    fn issued(&self, ids: &crate::ids::range::IdRange, who: &str) {
+    fn issued(&self, ids: &crate::ids::range::IdBlock, who: &str) {
         assert!(
             ids.last() < self.bound(),
             "seed {}: {who} issued {} at a bound of {}",

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use super::{SECOND, by, n};
 use crate::ids::generator::Sequence;
-use crate::ids::range::IdRange;
+use crate::ids::range::{IdBlock, Spacing};
 use crate::store::memory::{Faults, MemoryStore};
 use crate::store::{GeneratorRecord, Key, Outcome, Store, record};
 
@@ -23,7 +23,7 @@ impl Issued {
         Issued { bits: (0..ids.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(), count: AtomicU64::new(0) }
     }
 
-    fn note(&self, ids: &IdRange) {
+    fn note(&self, ids: &IdBlock) {
         for k in 0..ids.count() {
             let id = usize::try_from(ids.nth(k).unwrap()).unwrap();
             let old = self.bits[id / 64].fetch_or(1 << (id % 64), Ordering::Relaxed);
@@ -55,7 +55,7 @@ async fn disturb(store: &MemoryStore, issued: &Issued) {
     // A range of unknown outcome is burnt.
     let outcome = store.compare_and_set(&key, Some(found.revision), &record::encode(&new)).await;
     if matches!(outcome, Ok(Outcome::Written(_))) {
-        issued.note(&IdRange::new(old.bound, n(1), n(3)).unwrap());
+        issued.note(&IdBlock::new(old.bound, Spacing::by(n(1)), n(3)).unwrap());
     }
 }
 
