@@ -9,6 +9,7 @@
 //! * [`table_name`]: the name of a table, as written and as the server compares it.
 //! * [`text_query`]: values in the texts of our own queries.
 //! * [`book`]: the pages of docs/, which the program prints and its texts name.
+//! * [`log_span`]: whose a line of the log is.
 //! * [`audit`]: `log.audit`, a file of JSON lines that nobody waits for.
 //! * [`toml_file`]: TOML that people write, every error of a file by line and key.
 //! * [`mysql`]: the wire's words: packets, handshakes, commands, responses, prepared statements.
@@ -45,6 +46,7 @@ pub mod doors;
 pub mod explain;
 pub mod ids;
 pub mod lint;
+pub mod log_span;
 pub mod meter;
 pub mod migrate;
 pub mod mysql;

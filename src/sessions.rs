@@ -17,6 +17,7 @@ use parking_lot::Mutex;
 use tokio::task::AbortHandle;
 
 use self::last::{Last, LastDigest};
+use crate::log_span::{Fields, LogSpan};
 use crate::meter::Timing;
 use crate::sql::dialect::Dialect;
 
@@ -300,9 +301,24 @@ impl Entry {
     }
 }
 
+impl LogSpan for Arc<Entry> {
+    fn fields(&self) -> Fields {
+        let mut fields = vec![("session", self.id.into())];
+        fields.extend(self.client.get().map(|client| ("client", client.to_string().into())));
+        let user = self.who.lock().user.clone();
+        fields.extend((!user.is_empty()).then(|| ("user", user.into())));
+        fields
+    }
+}
+
 impl Here {
     pub fn id(&self) -> u64 {
         self.entry.id
+    }
+
+    /// The fields of the session's lines in the log.
+    pub fn span(&self) -> impl LogSpan + use<> {
+        Arc::clone(&self.entry)
     }
 
     pub fn all(&self) -> &Sessions {

@@ -3,8 +3,14 @@
 mod json;
 pub(crate) mod recent;
 
+use std::fmt;
+
+use tracing::{Event, Subscriber};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::format::{Format, Writer};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::config::LogSettings;
@@ -29,10 +35,8 @@ pub fn log_to_stderr(settings: &LogSettings) -> SetLogLevel {
     // Another filter is refused only where the log is gone.
     match settings.format {
         LogFormat::Text => {
-            // Whose line it is, its words tell; modules are the code's business.
             let log = log
-                .with_ansi(false)
-                .with_target(false)
+                .event_format(Text::default())
                 .with_env_filter(filter(settings.level))
                 .with_filter_reloading();
             let handle = log.reload_handle();
@@ -49,42 +53,65 @@ pub fn log_to_stderr(settings: &LogSettings) -> SetLogLevel {
     }
 }
 
+/// A line as `tracing_subscriber` writes it, and after it the fields of the spans that it is in.
+struct Text(Format);
+
+impl Default for Text {
+    fn default() -> Self {
+        // Modules are the code's business.
+        Text(Format::default().with_ansi(false).with_target(false))
+    }
+}
+
+impl<S, N> FormatEvent<S, N> for Text
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut out: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let mut line = String::new();
+        self.0.format_event(context, Writer::new(&mut line), event)?;
+        out.write_str(line.trim_end_matches('\n'))?;
+        for (name, value) in json::of_spans(event) {
+            write!(out, " {name}={value}")?;
+        }
+        writeln!(out)
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use parking_lot::Mutex;
-    use std::io::{self, Write};
+    use std::fs::{self, File};
     use std::sync::Arc;
 
-    use super::{filter, json};
+    use super::{Text, filter, json};
     use crate::config::keys::LogLevel;
+    use crate::log_span::within;
 
-    #[derive(Clone, Default)]
-    struct Log(Arc<Mutex<Vec<u8>>>);
-
-    impl Write for Log {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().write(bytes)
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
+    /// A log's file, and what is in it.
+    fn file() -> (Arc<File>, impl Fn() -> String) {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        (Arc::new(file.reopen().unwrap()), move || fs::read_to_string(file.path()).unwrap())
     }
 
-    #[test]
-    fn a_line_of_json_is_flat() {
-        let log = Log::default();
-        let writer = log.clone();
-        let subscriber =
-            tracing_subscriber::fmt().event_format(json::Json).with_writer(move || writer.clone()).finish();
-        tracing::subscriber::with_default(subscriber, || {
-            let address = std::net::Ipv4Addr::LOCALHOST;
-            tracing::warn!(target: "rowstamp::x", user = "a\"b", client = %address, session = 7_u64, tls = true, "it \n ends");
-            tracing::info!(target: "rustls::conn", "heard");
-        });
-        let log = String::from_utf8(log.0.lock().clone()).unwrap();
+    #[tokio::test]
+    async fn a_line_of_json_is_flat() {
+        let (writer, log) = file();
+        let subscriber = tracing_subscriber::fmt().event_format(json::Json).with_writer(writer).finish();
+        let _logs = tracing::subscriber::set_default(subscriber);
+        let address = std::net::Ipv4Addr::LOCALHOST;
+        within(("client", "somebody"), within(("session", 7), async {
+            tracing::warn!(target: "rowstamp::x", user = "a\"b", client = %address, tls = true, "it \n ends");
+        }))
+        .await;
+        tracing::info!(target: "rustls::conn", "heard");
         let lines: Vec<serde_json::Value> =
-            log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+            log().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         let mut first = lines[0].clone();
         let ts = first.as_object_mut().unwrap().remove("ts").unwrap();
         assert!(humantime::parse_rfc3339(ts.as_str().unwrap()).is_ok(), "{ts}");
@@ -93,22 +120,25 @@ mod tests {
         assert_eq!((&lines[1]["from"], &lines[1]["msg"]), (&"rustls::conn".into(), &"heard".into()));
     }
 
-    #[test]
-    fn libraries_warn_but_not_of_clients_that_connect_by_address() {
-        let log = Log::default();
-        let writer = log.clone();
+    #[tokio::test]
+    async fn libraries_warn_but_not_of_clients_that_connect_by_address() {
+        let (writer, log) = file();
         let subscriber = tracing_subscriber::fmt()
+            .event_format(Text::default())
             .with_env_filter(filter(LogLevel::Info))
-            .with_writer(move || writer.clone())
+            .with_writer(writer)
             .finish();
-        tracing::subscriber::with_default(subscriber, || {
+        let _logs = tracing::subscriber::set_default(subscriber);
+        within(("user", "a\nb"), async {
             tracing::warn!(target: "rustls::msgs::handshake", "Illegal SNI extension: ignoring IP address");
             tracing::warn!(target: "rustls::conn", "heard");
             tracing::info!(target: "rustls::conn", "passed over");
-            tracing::info!(target: "rowstamp::proxy", "said");
-        });
-        let log = String::from_utf8(log.0.lock().clone()).unwrap();
-        let seen = ["Illegal", "heard", "passed over", "said"].map(|text| log.contains(text));
-        assert_eq!(seen, [false, true, false, true], "{log}");
+            tracing::info!(target: "rowstamp::proxy", id = 1, "said");
+        })
+        .await;
+        let seen =
+            ["Illegal", " WARN heard user=\"a\\nb\"\n", "passed over", " INFO said id=1 user=\"a\\nb\"\n"]
+                .map(|text| log().contains(text));
+        assert_eq!(seen, [false, true, false, true], "{}", log());
     }
 }

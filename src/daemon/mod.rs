@@ -40,6 +40,7 @@ use crate::daemon::log::SetLogLevel;
 use crate::daemon::operator::{Parts, ProxyDesk};
 use crate::daemon::reload::Reloader;
 use crate::daemon::socket::Socket;
+use crate::log_span::within;
 use crate::proxy::connect::login::LoginContext;
 use crate::proxy::connect::socket_users::SocketUsers;
 use crate::proxy::listener::{self, Server};
@@ -95,14 +96,20 @@ pub async fn start(
     // Before anything is opened: a signal that comes now must end the process cleanly too.
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let (mut opened, handover) = Box::pin(Opened::open(start, files, rules, set_log_level)).await?;
-    let settings = &opened.parts.config.proxy;
-    let (listener, handover) = match handover {
-        Some((handover, listener)) => (listener, Some(handover)),
-        None => (listener::bind(&settings.listen).await?, None),
+    let takes_over = start.takes_over;
+    let opening = async {
+        let (mut opened, handover) = Box::pin(Opened::open(start, files, rules, set_log_level)).await?;
+        let settings = &opened.parts.config.proxy;
+        let (listener, handover) = match handover {
+            Some((handover, listener)) => (listener, Some(handover)),
+            None => (listener::bind(&settings.listen).await?, None),
+        };
+        opened.incumbent.open(handover).await?;
+        listener.adopt();
+        anyhow::Ok((listener, opened))
     };
-    opened.incumbent.open(handover).await?;
-    listener.adopt();
+    let (listener, opened) =
+        if takes_over { within(("takeover", std::process::id()), opening).await? } else { opening.await? };
     let stop = async || {
         tokio::select! { _ = terminate.recv() => "SIGTERM", _ = interrupt.recv() => "SIGINT" }
     };

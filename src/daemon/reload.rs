@@ -13,6 +13,7 @@ use crate::config::reload::{acts_on_reload, reloaded};
 use crate::config::{Config, LoadError, Loaded};
 use crate::daemon::doors::{self, DoorTerms, ReloadableTerms};
 use crate::daemon::settings::differing;
+use crate::log_span::within;
 use crate::proxy::connect::tls::{Tls, TlsError};
 use crate::proxy::shared::Shared;
 use crate::rules::{Mark, RuleSet, changes};
@@ -219,11 +220,15 @@ impl Reloader {
         Ok(summary)
     }
 
-    /// [`Reloader::reload`], and the log says how it went; `cause` is what asked for it.
+    /// [`Reloader::reload`], and the log says how it went; `cause` is what asked for it. Its lines have its number since the start.
     pub(crate) async fn reload_for(&self, cause: &str) -> Result<Reloaded, ReloadError> {
-        let reloaded = self.reload().await;
-        log(cause, &reloaded);
-        reloaded
+        let Done { good, bad, .. } = self.done();
+        let reloading = async {
+            let reloaded = self.reload().await;
+            log(cause, &reloaded);
+            reloaded
+        };
+        within(("reload", good + bad + 1), reloading).await
     }
 
     /// [`Reloader::reload_for`], where nobody waits for more than a word.

@@ -11,6 +11,7 @@ use crate::address::Address;
 use crate::address::listener::Listener;
 use crate::config::Config;
 use crate::daemon::doors::{PerDoor, addresses};
+use crate::log_span::{self, within};
 use crate::opened;
 use crate::proxy::settings::Settings;
 use crate::store::gate::GateStore;
@@ -62,7 +63,7 @@ pub(crate) async fn open_store(config: &Config, waits: bool) -> anyhow::Result<A
     let end = Instant::now() + RELEASE_DEADLINE;
     loop {
         match opened::store::open(config).await {
-            Ok(store) => return Ok(GateStore::new(&store)),
+            Ok(store) => return Ok(GateStore::new(&store, opened::store::described(config))),
             Err(error) if !waits || Instant::now() > end => return Err(error),
             Err(_) => sleep(RELEASE_PAUSE).await,
         }
@@ -128,8 +129,18 @@ impl Incumbent {
         }
     }
 
-    /// True if the other process has taken over. If not, this one continues as before.
+    /// True if the other process has taken over. If not, this one continues as before. Both processes log with the same
+    /// `takeover`, the pid of the one that takes over.
     pub(crate) async fn hand(
+        &mut self,
+        request: TakeoverRequest,
+        listener: &Listener,
+        doors: PerDoor<Option<Arc<Listener>>>,
+    ) -> bool {
+        within(("takeover", request.pid()), self.give(request, listener, doors)).await
+    }
+
+    async fn give(
         &mut self,
         mut request: TakeoverRequest,
         listener: &Listener,
@@ -161,7 +172,7 @@ impl Incumbent {
                 self.open_server();
                 let (config, tables, store) =
                     (self.config.clone(), Arc::clone(&self.tables), Arc::clone(&self.store));
-                tokio::spawn(take_back(config, tables, store, successor));
+                log_span::spawn(take_back(config, tables, store, successor));
                 false
             }
         }

@@ -7,6 +7,7 @@ use anyhow::{Context, bail};
 
 use crate::address::Address;
 use crate::config::{Config, Etcd, Mysql, StoreKind};
+use crate::log_span::within;
 use crate::opened::control;
 use crate::schema::Control;
 use crate::store::embedded::EmbeddedStore;
@@ -100,7 +101,7 @@ impl OperatorStore {
 
 /// For the proxy that it configures.
 pub async fn open(config: &Config) -> anyhow::Result<Arc<dyn Store>> {
-    let store = open_kind(config).await?;
+    let store = within(("store", described(config)), open_kind(config)).await?;
     match record::has_not_moved(&*store).await {
         Ok(()) => Ok(store),
         // One that is late looks when it opens.

@@ -15,6 +15,7 @@ use super::serve::session::SessionError;
 use super::shared::Shared;
 use crate::address::Address;
 use crate::address::listener::{ACCEPT_PAUSE, Accepted, ListenError, Listener, Trouble, accept};
+use crate::log_span::within;
 use crate::mysql::error::Refusal;
 use crate::mysql::packet::as_packets;
 use crate::proxy::connect::login::LoginError;
@@ -140,12 +141,12 @@ fn welcome(sessions: &mut JoinSet<()>, client: Stream, shared: &Shared, complain
         return;
     };
     let here = shared.sessions.enter();
-    let (shared, complaints, id) = (shared.clone(), Arc::clone(complaints), here.id());
+    let (shared, complaints, id, span) = (shared.clone(), Arc::clone(complaints), here.id(), here.span());
     let registry = Arc::clone(&shared.sessions);
-    let task = sessions.spawn(async move {
+    let task = sessions.spawn(within(span, async move {
         let _seat = seat;
         meet(client, shared, here, &complaints).await;
-    });
+    }));
     registry.serves(id, task);
 }
 
@@ -175,32 +176,31 @@ async fn meet(mut client: Stream, shared: Shared, here: Here, complaints: &Arc<C
         here.is_of(ends.client);
     }
     let address = ends.map(|ends| ends.client.ip());
-    let from = address.map_or_else(|| "a Unix socket".to_owned(), |address| address.to_string());
     let seat_of_address = address.map(|address| shared.login.seats.address(address));
     if let Some(None) = seat_of_address {
         here.all().note_login(Login::PerAddress);
         return refuse(&mut client, &Refusal::TooManyConnections).await;
     }
     match serve::run(client, ends, shared, here).await {
-        Ok(end) => tracing::debug!(?end, client = from, "session ended"),
+        Ok(end) => tracing::debug!(?end, "session ended"),
         // Port scans and health checks come and go.
         Err(SessionError::Login(LoginError::Client(error))) => {
-            tracing::debug!(%error, client = from, "the client did not log in");
+            tracing::debug!(%error, "the client did not log in");
         }
         Err(SessionError::Socket { side, error }) => {
-            tracing::debug!(%error, side, client = from, "session ended");
+            tracing::debug!(%error, side, "session ended");
         }
-        Err(error @ SessionError::Quit(_)) => tracing::debug!(%error, client = from, "session ended"),
+        Err(error @ SessionError::Quit(_)) => tracing::debug!(%error, "session ended"),
         Err(SessionError::Login(error)) => {
             let is_told =
                 if error.is_of_server() { complaints.tells_of_server() } else { complaints.tells(address) };
             if is_told {
-                tracing::warn!(%error, client = from, "session ended");
+                tracing::warn!(%error, "session ended");
             } else {
-                tracing::debug!(%error, client = from, "session ended");
+                tracing::debug!(%error, "session ended");
             }
         }
-        Err(error) => tracing::warn!(%error, client = from, "session ended"),
+        Err(error) => tracing::warn!(%error, "session ended"),
     }
 }
 

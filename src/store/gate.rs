@@ -11,11 +11,14 @@ use async_trait::async_trait;
 use tokio::sync::{RwLock, watch};
 
 use super::{Json, Key, Outcome, Result, Revision, Store, StoreError, Versioned};
+use crate::log_span::{self, within};
 
 /// Between two attempts to open a store that did not answer.
 const PAUSE: Duration = Duration::from_secs(1);
 
 pub struct GateStore {
+    /// The lines that are logged during a call have it.
+    span: Option<(&'static str, String)>,
     /// `Err`: why nothing can be read or written.
     inner: ArcSwap<Result<Arc<dyn Store>>>,
     /// Read by each call while it is under way.
@@ -25,9 +28,9 @@ pub struct GateStore {
 }
 
 impl GateStore {
-    /// Needs a Tokio runtime.
-    pub fn new(store: &Arc<dyn Store>) -> Arc<GateStore> {
-        let gate = Self::with(Ok(Arc::clone(store)));
+    /// `name`: the store's in the log. Needs a Tokio runtime.
+    pub fn new(store: &Arc<dyn Store>, name: String) -> Arc<GateStore> {
+        let gate = Self::with(Ok(Arc::clone(store)), Some(name));
         gate.pass_recalls_on(store);
         gate
     }
@@ -37,9 +40,9 @@ impl GateStore {
     where
         F: Future<Output = Result<Arc<dyn Store>>> + Send,
     {
-        let gate = Self::with(Err(reason));
+        let gate = Self::with(Err(reason), None);
         let weak = Arc::downgrade(&gate);
-        tokio::spawn(async move {
+        log_span::spawn(async move {
             let mut told = None;
             let store = loop {
                 tokio::time::sleep(PAUSE).await;
@@ -67,12 +70,13 @@ impl GateStore {
 
     /// One that is never there.
     pub fn absent(reason: StoreError) -> Arc<GateStore> {
-        Self::with(Err(reason))
+        Self::with(Err(reason), None)
     }
 
-    fn with(inner: Result<Arc<dyn Store>>) -> Arc<GateStore> {
+    fn with(inner: Result<Arc<dyn Store>>, name: Option<String>) -> Arc<GateStore> {
         let (calls, recalls) = (RwLock::default(), watch::Sender::new(0));
-        Arc::new(GateStore { inner: ArcSwap::from_pointee(inner), calls, recalls })
+        let span = name.map(|name| ("store", name));
+        Arc::new(GateStore { span, inner: ArcSwap::from_pointee(inner), calls, recalls })
     }
 
     /// Waits for the calls that are under way, then closes the store and lets go of it. From here on every call is answered
@@ -110,22 +114,22 @@ impl GateStore {
 impl Store for GateStore {
     async fn load(&self, key: &Key) -> Result<Option<Versioned<Json>>> {
         let _under_way = self.calls.read().await;
-        self.inner()?.load(key).await
+        within(self.span.clone(), self.inner()?.load(key)).await
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<(Key, Versioned<Json>)>> {
         let _under_way = self.calls.read().await;
-        self.inner()?.list(prefix).await
+        within(self.span.clone(), self.inner()?.list(prefix)).await
     }
 
     async fn compare_and_set(&self, key: &Key, expected: Option<Revision>, value: &[u8]) -> Result<Outcome> {
         let _under_way = self.calls.read().await;
-        self.inner()?.compare_and_set(key, expected, value).await
+        within(self.span.clone(), self.inner()?.compare_and_set(key, expected, value)).await
     }
 
     async fn create_all(&self, records: &[(Key, Json)]) -> Result<Vec<bool>> {
         let _under_way = self.calls.read().await;
-        self.inner()?.create_all(records).await
+        within(self.span.clone(), self.inner()?.create_all(records)).await
     }
 
     fn era(&self) -> u64 {
@@ -156,7 +160,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_given_up_is_let_go_of_and_another_takes_its_place() {
         let memory: Arc<dyn Store> = Arc::new(MemoryStore::new());
-        let gate = GateStore::new(&memory);
+        let gate = GateStore::new(&memory, String::new());
         let written = gate.compare_and_set(&Key::format(), None, b"{}").await;
         assert!(matches!(written, Ok(Outcome::Written(_))));
 

@@ -201,7 +201,6 @@ impl Inner {
         let flush: Option<u64> = self.connection.read(async |conn| conn.query_first(sql).await).await?;
         if flush != Some(1) {
             tracing::warn!(
-                store = %self.connection.name,
                 innodb_flush_log_at_trx_commit = flush,
                 "a crash of the store's server can lose bounds, and ids can then come twice; set innodb_flush_log_at_trx_commit to 1"
             );

@@ -31,6 +31,11 @@ pub struct TakeoverRequest {
 }
 
 impl TakeoverRequest {
+    /// The process that asks.
+    pub fn pid(&self) -> Option<i32> {
+        self.lines.peer_pid()
+    }
+
     pub async fn refuse(mut self, reason: String) {
         // A process that does not receive the line sees the connection's end.
         let _ = self.lines.send(&Reply::Refused { reason }).await;

@@ -68,6 +68,10 @@ pub(super) fn is_ours(stream: &UnixStream) -> bool {
 pub(super) struct Lines(BufReader<UnixStream>);
 
 impl Lines {
+    pub(super) fn peer_pid(&self) -> Option<i32> {
+        self.0.get_ref().peer_cred().ok()?.pid()
+    }
+
     pub(super) fn new(stream: UnixStream) -> Lines {
         Lines(BufReader::new(stream))
     }

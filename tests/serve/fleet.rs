@@ -296,6 +296,9 @@ fn an_etcd_that_was_put_back_from_a_copy_stops_all() {
     for (client, proxy) in clients.iter_mut().zip(&proxies) {
         refused(client, proxy);
         assert_eq!(rows(client, "SELECT 1"), "1");
+        // The store's own lines have its name.
+        let (log, name) = (proxy.log(), " store=\"etcd at 127.0.0.1:");
+        assert!(log.lines().any(|line| line.contains("ERROR the store (") && line.contains(name)), "{log}");
     }
     let highest = "SELECT MAX(id) FROM t";
     let before: u64 = rows(&mut clients[0], highest).parse().unwrap();

@@ -67,6 +67,7 @@ mod shadow;
 mod shards;
 mod shown_doors;
 mod sizes;
+mod spans;
 mod state;
 mod store_primary;
 mod storm;

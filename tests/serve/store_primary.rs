@@ -190,6 +190,14 @@ fn the_store_follows_the_primary() {
         let p4 = pair.proxy("p4", "root");
         until_both_insert(&[&p1, &p2, &p3, &p4], &mut ids);
         are_distinct(ids, kind.name());
+        // The store's lines have its name.
+        let log = p1.log();
+        let told =
+            log.lines().find(|line| line.contains("this server is the primary that has the store's table"));
+        assert!(
+            told.is_some_and(|line| line.contains(" store=\"the table rowstamp_bounds at 127.0.0.1:")),
+            "{log}"
+        );
     }
 }
 

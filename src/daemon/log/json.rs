@@ -10,6 +10,8 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
+use crate::log_span;
+
 pub(super) struct Json;
 
 impl<S, N> FormatEvent<S, N> for Json
@@ -18,8 +20,7 @@ where
     N: for<'a> FormatFields<'a> + 'static,
 {
     fn format_event(&self, _: &FmtContext<'_, S, N>, mut out: Writer<'_>, event: &Event<'_>) -> fmt::Result {
-        let mut fields = Fields::default();
-        event.record(&mut fields);
+        let fields = Fields::of(event);
         let level = event.metadata().level().as_str().to_ascii_lowercase();
         let now = humantime::format_rfc3339_micros(SystemTime::now());
         write!(out, "{{\"ts\":\"{now}\",\"level\":\"{level}\",\"msg\":{}", Value::from(fields.message))?;
@@ -35,6 +36,11 @@ where
     }
 }
 
+/// The fields of the spans that an event is in, those aside that the event has itself.
+pub(super) fn of_spans(event: &Event<'_>) -> impl Iterator<Item = (&'static str, Value)> {
+    log_span::fields().into_iter().filter(|(name, _)| event.fields().all(|field| field.name() != *name))
+}
+
 /// The message and the fields of an event.
 #[derive(Default)]
 pub(super) struct Fields {
@@ -43,6 +49,14 @@ pub(super) struct Fields {
 }
 
 impl Fields {
+    /// Those of its spans come last.
+    pub(super) fn of(event: &Event<'_>) -> Fields {
+        let mut fields = Fields::default();
+        event.record(&mut fields);
+        fields.others.extend(of_spans(event));
+        fields
+    }
+
     /// One line for people.
     pub(super) fn text(&self) -> String {
         let of = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);

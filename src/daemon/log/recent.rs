@@ -31,10 +31,8 @@ pub(super) struct Recent;
 
 impl<S: Subscriber> Layer<S> for Recent {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        let mut fields = Fields::default();
-        event.record(&mut fields);
         let level = event.metadata().level().as_str().to_ascii_lowercase();
-        let text = fields.text().chars().take(CHARACTERS_MAX).collect();
+        let text = Fields::of(event).text().chars().take(CHARACTERS_MAX).collect();
         let mut rows = ROWS.lock();
         if rows.len() >= ROWS_MAX {
             rows.pop_front();

@@ -48,18 +48,15 @@ fn dialect_now(known: &Known) -> Dialect {
 fn trace(known: &Known, text: Option<&[u8]>, dialect: &Dialect, why: &str, line: &str) {
     let seen = text.map_or_else(Digest::unknown, |text| digest(text, dialect));
     let Digest { text: statement, hash: digest } = seen;
-    let (who, client) = known.here.who();
     let seen = RefusedStatement {
         digest: digest.clone(),
         statement: statement.clone(),
         why: why.to_owned(),
         count: 1,
-        user: who.user.clone(),
+        user: known.here.who().0.user,
         last: SystemTime::now(),
     };
     if let Some(count) = known.here.all().refused.note(seen) {
-        let client = client.map(|client| client.to_string()).unwrap_or_default();
-        let session = known.here.id();
-        tracing::warn!(statement, digest, count, user = who.user, client, session, why, "{line}");
+        tracing::warn!(statement, digest, count, why, "{line}");
     }
 }

@@ -167,7 +167,7 @@ impl Inner {
         }
         self.era.store(witness.raised, Ordering::Release);
         if verdict != Sighting::Foreign && self.suspect.swap(None).is_some() {
-            tracing::info!(store = %self.keys.store, "the store is no longer suspected: ids are reserved again");
+            tracing::info!("the store is no longer suspected: ids are reserved again");
             self.recalls.send_modify(|count| *count += 1);
         }
         Ok(verdict)
@@ -221,7 +221,10 @@ impl Inner {
             .when([Compare::version(suspect.clone(), CompareOp::Equal, 0)])
             .and_then([TxnOp::put(suspect, encode(&record), None)]);
         if let Err(refusal) = self.keys.members.tell(txn).await {
-            tracing::warn!(store = %self.keys.store, ?refusal, "could not tell the other proxies that the store has older data; trying again");
+            tracing::warn!(
+                ?refusal,
+                "could not tell the other proxies that the store has older data; trying again"
+            );
         }
         self.put_placeholder(witness).await;
         error

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::Inner;
 use super::guard::Beside;
 use super::witness::Sighting;
+use crate::log_span;
 use crate::store::{Result, StoreError};
 
 /// The lease of a name outlives two rounds that fail. How soon an idle proxy gives up its reserve after another noticed
@@ -16,8 +17,8 @@ const INTERVAL: Duration = Duration::from_secs(2);
 /// Ends with the store.
 pub(super) fn start(inner: &Arc<Inner>) {
     let inner = Arc::downgrade(inner);
-    tokio::spawn(async move {
-        while let Err(end) = tokio::spawn(run(inner.clone())).await {
+    log_span::spawn(async move {
+        while let Err(end) = log_span::spawn(run(inner.clone())).await {
             if !end.is_panic() {
                 return; // The runtime ends.
             }

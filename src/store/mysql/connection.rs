@@ -149,7 +149,7 @@ impl Connection {
         let seat = self.choose(writable, before, looked_at).await?;
         if self.at.swap(seat.nth, Ordering::AcqRel) != seat.nth && self.may_move() {
             let server = self.servers.get(seat.nth).map(|server| server.address.as_str());
-            tracing::info!(store = %self.name, server, "this server is the primary that has the store's table");
+            tracing::info!(server, "this server is the primary that has the store's table");
         }
         Ok(seat)
     }
@@ -216,7 +216,11 @@ impl Connection {
             }
             Ok(()) if record.at == 0 => Ok(()),
             Ok(()) => {
-                tracing::warn!(store = %self.name, server = record.server, term = record.term, "another server is the primary now");
+                tracing::warn!(
+                    server = record.server,
+                    term = record.term,
+                    "another server is the primary now"
+                );
                 Err(self.away("another server has just become the primary".to_owned()))
             }
             Err(error) => Err(self.away(error.to_string())),

@@ -10,6 +10,7 @@ use serde_json::Map;
 use tokio::time::{sleep, timeout};
 
 use super::{CALL_DEADLINE, Inner, Result};
+use crate::log_span;
 use crate::store::record::{decode, encode};
 use crate::store::{FORMAT, Key, ProxyRecord, StoreError};
 use crate::text_query::with_values;
@@ -57,7 +58,7 @@ impl Inner {
         let stands = self.load_own(&key).await?.map(|found| found.revision);
         // The lock is ours, so nobody else writes it.
         self.set_own(&key, stands, &encode(&record)).await?;
-        let keeper = tokio::spawn(keep(Arc::downgrade(self), key, record, conn));
+        let keeper = log_span::spawn(keep(Arc::downgrade(self), key, record, conn));
         Ok(Holder { keeper: keeper.abort_handle() })
     }
 
