@@ -185,11 +185,10 @@ fn poll_lane(
     moved: &mut Moved,
 ) -> Turn {
     loop {
-        let (step, lane, read, sent) = match side {
-            Side::Client => (relay.up_step(), &mut relay.up, &mut moved.from_client, &mut moved.to_server),
-            Side::Backend => {
-                (relay.down_step(), &mut relay.down, &mut moved.from_server, &mut moved.to_client)
-            }
+        let step = if side == Side::Client { relay.up_step() } else { relay.down_step() };
+        let (lane, read, sent) = match side {
+            Side::Client => (&mut relay.up, &mut moved.from_client, &mut moved.to_server),
+            Side::Backend => (&mut relay.down, &mut moved.from_server, &mut moved.to_client),
         };
         let wanted = match step {
             Step::Event(event) => return Turn::Out(Pumped::Event(event)),
