@@ -115,6 +115,8 @@ struct Inner {
     lost: ArcSwap<BTreeMap<String, String>>,
     /// The error text for clients while nothing is known of the locks.
     away: ArcSwapOption<String>,
+    /// There is something in `lost` or `away`. Each INSERT asks for it several times.
+    refuses: AtomicBool,
     /// The server has no such locks for us, and the store keeps its proxies apart by itself.
     unguarded: AtomicBool,
 }
@@ -155,6 +157,7 @@ impl TableLocks {
             lapses: watch::channel(0).0,
             lost: ArcSwap::default(),
             away: ArcSwapOption::empty(),
+            refuses: AtomicBool::new(false),
             unguarded: AtomicBool::new(false),
         });
         tokio::spawn(look_on(Arc::downgrade(&inner), inner.wanted.clone()));
@@ -226,11 +229,13 @@ impl TableLocks {
 
     /// Why statements into the table must be refused at present, where they must.
     pub fn lost(&self, table: impl FnOnce() -> String) -> Option<String> {
+        if !self.inner.refuses.load(Ordering::Acquire) {
+            return None;
+        }
         if let Some(why) = self.inner.away.load().as_deref() {
             return Some(why.clone());
         }
-        let lost = self.inner.lost.load();
-        if lost.is_empty() { None } else { lost.get(&table()).cloned() }
+        self.inner.lost.load().get(&table()).cloned()
     }
 
     /// Waits until ids that were taken before may be used: the locks were seen held a moment ago, or

@@ -1,6 +1,7 @@
 //! The looks at the locks, which renew the lease.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -23,6 +24,7 @@ impl Inner {
         match self.see(&mut held).await {
             Ok(found) => {
                 if self.away.swap(None).is_some() {
+                    self.note_refusals();
                     tracing::info!("Rowstamp holds its locks on the tables again");
                 }
                 self.take_note(&mut held, found, begun).await;
@@ -32,6 +34,7 @@ impl Inner {
                 if boottime() >= self.lease.load().until
                     && self.away.swap(Some(Arc::new(format!("{reason}; the proxy's log has more")))).is_none()
                 {
+                    self.note_refusals();
                     tracing::error!(
                         "{reason}: {error}; Rowstamp refuses statements into tables with a rule until it holds the locks again"
                     );
@@ -171,7 +174,14 @@ impl Inner {
         }
         if lost.len() != before.len() || lost.keys().ne(before.keys()) {
             self.lost.store(Arc::new(lost));
+            self.note_refusals();
         }
+    }
+
+    /// Before the lease is renewed: who sees the new one must see it.
+    fn note_refusals(&self) {
+        let refuses = self.away.load().is_some() || !self.lost.load().is_empty();
+        self.refuses.store(refuses, Ordering::Release);
     }
 
     /// Tells the store's other proxies which tables need no grace time any more, of as many at a
