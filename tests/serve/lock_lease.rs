@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::rig::{code_of, make, rows, rules, server};
+use crate::rig::{code, code_of, make, message, rows, rules, server};
 use crate::support::raw::{Client, Options};
-use crate::support::wait::NEVER;
+use crate::support::wait::{NEVER, wait_until};
 use crate::support::{Gate, Kind, Proxy, proxy};
 
 /// Longer than who takes a lock waits before it issues ids.
@@ -48,5 +48,34 @@ fn a_look_that_takes_long_enough_for_anothers_ids() {
             kind.name(),
             proxy.log()
         );
+    }
+}
+
+/// Another store's proxy takes the lock while the connection that held it is gone, and keeps it: its ids may be any from then on.
+#[test]
+fn a_lock_that_another_keeps_stops_the_tables_ids() {
+    const DB: &str = "lock_kept";
+    for kind in Kind::ALL {
+        let Some(server) = server(kind) else { continue };
+        make(server, DB, "");
+        let gate = Gate::start(&server.address());
+        let proxy = Proxy::start(&proxy::config(&gate.address()), &[("rules", &rules(DB))]);
+        let mut direct = server.client();
+        let options = Options { database: Some(DB.to_owned()), ..Options::default() };
+        let mut client = Client::connect(&proxy.address(), &options).unwrap();
+        let insert = "INSERT INTO t() VALUES()";
+        client.run(insert);
+        let lock = rows(&mut direct, &format!("SELECT CONCAT('rowstamp.',LEFT(SHA2('{DB}.t',256),32))"));
+        let holder = rows(&mut direct, &format!("SELECT IS_USED_LOCK('{lock}')"));
+        {
+            let _waiting = gate.hold();
+            direct.run(format!("KILL {holder}"));
+            assert_eq!(rows(&mut direct, &format!("SELECT GET_LOCK('{lock}',5)")), "1", "{}", kind.name());
+        }
+        let why = format!("table {DB}.t is held by another Rowstamp, which has another store");
+        let said = || format!("{}: {}", kind.name(), proxy.log());
+        wait_until(said, || code(&mut client, insert) == 1467 && message(&mut client, insert).contains(&why));
+        direct.run(format!("DO RELEASE_LOCK('{lock}')"));
+        wait_until(said, || code(&mut client, insert) == 0);
     }
 }
