@@ -240,7 +240,7 @@ impl Tables {
     async fn assign(&self, rule: &Rule, table: &str, read: Option<&str>) -> Result<u64, TableError> {
         self.lock(rule, table).await?;
         if let Some(locks) = &self.backend.locks {
-            // Until nobody else issues ids for the tables that were locked: only then can their ids be looked at.
+            // Waits until nobody else issues ids for the tables that were locked: only then can their ids be looked at.
             locks.settled().await;
         }
         let highest = self.highest(rule, table, read, BINDING_LOCK_SECONDS).await?;

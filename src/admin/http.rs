@@ -64,7 +64,8 @@ pub async fn listen(settings: &HttpSettings, waits: bool) -> Result<Listening, L
 }
 
 impl Listening {
-    /// A server that runs. Dropped, it frees its address at once.
+    /// Serves until what this returns is dropped; the address is free then.
+    #[must_use]
     pub fn serve(self, desk: Arc<dyn Desk>) -> JoinSet<()> {
         let Listening { address, listener } = self;
         let mut tasks = JoinSet::new();

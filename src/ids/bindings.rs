@@ -195,6 +195,7 @@ impl To<'_> {
         let noted = change(&**self.store, self.key, |record: Option<BindingRecord>| match record {
             // Whoever moves it on asks for the bounds itself.
             Some(record) if record.floor >= floor || record.generator != self.generator => None,
+            // One that somebody has removed is made again: the floor is known here alone.
             record => Some(assigned_to(record, self.generator, floor)),
         });
         noted.await.map(drop)

@@ -9,8 +9,9 @@
 //! opening to the next is an *epoch*.
 //!
 //! # Why no slot is handed out twice
-//! 1. Only five things change `next`: a draw and [`Dispenser::skip_to`] raise it; opening stores it, then publishes a
-//!    mark; shutting parks it. So between an opening and a shutting, what is drawn never overlaps.
+//! 1. Only four things change `next`: a draw and a cut ([`Dispenser::skip_to`], [`Dispenser::raise_floor`]) raise it; opening
+//!    stores it, then publishes a mark; shutting parks it, also after a panic. So between an opening and a shutting, what
+//!    is drawn never overlaps.
 //! 2. Every mark published in an epoch is at most the zone's end at that time, and ends only grow.
 //! 3. A drawer that read an epoch's mark drew in that epoch or later: `mark` was published (Release) after `next` was
 //!    stored, and was read (Acquire) before the draw. *This is why the mark is read first.* (Were it published before

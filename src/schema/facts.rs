@@ -101,21 +101,15 @@ pub struct ForeignKey {
     pub to: (String, String, String),
 }
 
-/// The kinds of code that the server runs by itself.
+/// The kinds of code that the server runs by itself. `Package` is MariaDB's PACKAGE BODY. A trigger's `timing` is BEFORE or AFTER, its
+/// `event` INSERT, UPDATE or DELETE.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BodyKind {
     Procedure,
     Function,
     Event,
-    /// MariaDB's PACKAGE BODY.
     Package,
-    Trigger {
-        table: TableName,
-        /// BEFORE, AFTER
-        timing: String,
-        /// INSERT, UPDATE, DELETE
-        event: String,
-    },
+    Trigger { table: TableName, timing: String, event: String },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

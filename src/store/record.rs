@@ -132,8 +132,9 @@ pub fn encode<T: Serialize>(record: &T) -> Json {
 /// Each attempt lost a race, or its answer.
 const ATTEMPTS_MAX: u32 = 64;
 
-/// Reads a record and writes what `change` makes of it, or of there being none, again where somebody else wrote it in between. Returns
-/// the record as it is now, where it was written; `None`: `change` wants nothing of it.
+/// Reads a record and writes what `change` makes of it, again where somebody else wrote it in between. `change` gets `None` where
+/// there is no record. Returns the record as it was written; `None` where `change` wanted nothing of it, as it does, too, where
+/// an attempt whose outcome was not known had written it after all.
 pub async fn change<T: DeserializeOwned + Serialize>(
     store: &dyn Store,
     key: &Key,

@@ -31,21 +31,13 @@ pub struct Right {
     pub on: Scope,
 }
 
-/// The place that a right is for.
+/// The place that a right is for. `Schema` is a pattern with `_` and `%`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scope {
     All,
-    /// With wildcards.
     Schema(String),
-    Table {
-        schema: String,
-        table: String,
-    },
-    Column {
-        schema: String,
-        table: String,
-        column: String,
-    },
+    Table { schema: String, table: String },
+    Column { schema: String, table: String, column: String },
 }
 
 impl Accounts {

@@ -17,24 +17,14 @@ pub(super) const TABLES_PER_QUERY: usize = 100;
 /// Tables whose holders one text tells.
 const LOCKS_PER_TEXT: usize = 500;
 
-/// The holder of a table's lock.
+/// The holder of a table's lock. `Own` is the connection that asked, `Peer` one of the same store's proxies, `Foreign` any other.
+/// `Nobody` holds a lock that was another's and is free again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Holder {
-    /// The connection that asked, `own`.
-    Own {
-        own: u64,
-        settled: bool,
-    },
-    /// A connection of the same store's proxies.
-    Peer {
-        connection: u64,
-        settled: bool,
-    },
-    /// It was another's, and is free again.
+    Own { own: u64, settled: bool },
+    Peer { connection: u64, settled: bool },
     Nobody,
-    Foreign {
-        connection: u64,
-    },
+    Foreign { connection: u64 },
 }
 
 impl Holder {
