@@ -78,7 +78,11 @@ where
         self.0.format_event(context, Writer::new(&mut line), event)?;
         out.write_str(line.trim_end_matches('\n'))?;
         for (name, value) in json::of_spans(event) {
-            write!(out, " {name}={value}")?;
+            // A text of a client's cannot end the line: it is written as `tracing` writes its own fields.
+            match value {
+                serde_json::Value::String(text) => write!(out, " {name}={text:?}")?,
+                other => write!(out, " {name}={other}")?,
+            }
         }
         writeln!(out)
     }
@@ -129,16 +133,20 @@ mod tests {
             .with_writer(writer)
             .finish();
         let _logs = tracing::subscriber::set_default(subscriber);
-        within(("user", "a\nb"), async {
+        within(("user", "a\n\u{9b}b"), async {
             tracing::warn!(target: "rustls::msgs::handshake", "Illegal SNI extension: ignoring IP address");
             tracing::warn!(target: "rustls::conn", "heard");
             tracing::info!(target: "rustls::conn", "passed over");
             tracing::info!(target: "rowstamp::proxy", id = 1, "said");
         })
         .await;
-        let seen =
-            ["Illegal", " WARN heard user=\"a\\nb\"\n", "passed over", " INFO said id=1 user=\"a\\nb\"\n"]
-                .map(|text| log().contains(text));
+        let seen = [
+            "Illegal",
+            " WARN heard user=\"a\\n\\u{9b}b\"\n",
+            "passed over",
+            " INFO said id=1 user=\"a\\n\\u{9b}b\"\n",
+        ]
+        .map(|text| log().contains(text));
         assert_eq!(seen, [false, true, false, true], "{}", log());
     }
 }

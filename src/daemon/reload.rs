@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use arc_swap::ArcSwap;
@@ -80,6 +81,8 @@ pub struct Reloader {
     config_path: PathBuf,
     /// The active configuration. Held while files are read: one reload at a time.
     acting: tokio::sync::Mutex<Config>,
+    /// Reloads since the start, dry runs aside: the number of the last one.
+    last: AtomicU64,
     /// Notes for readers that must not wait for a reload.
     notes: Mutex<Notes>,
     /// rowstamp.toml at the start.
@@ -120,7 +123,8 @@ impl Reloader {
         let began = Arc::new(written);
         let notes = Mutex::new(Notes { read, written: Arc::clone(&began), done });
         let acting = tokio::sync::Mutex::new(acting);
-        Reloader { config_path, acting, notes, began, shared, terms, users, set_log_level }
+        let last = AtomicU64::new(0);
+        Reloader { config_path, acting, last, notes, began, shared, terms, users, set_log_level }
     }
 
     /// The folder whose changes are taken up by themselves. `None`: they are not, or another
@@ -222,13 +226,13 @@ impl Reloader {
 
     /// [`Reloader::reload`], and the log says how it went; `cause` is what asked for it. Its lines have its number since the start.
     pub(crate) async fn reload_for(&self, cause: &str) -> Result<Reloaded, ReloadError> {
-        let Done { good, bad, .. } = self.done();
+        let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
         let reloading = async {
             let reloaded = self.reload().await;
             log(cause, &reloaded);
             reloaded
         };
-        within(("reload", good + bad + 1), reloading).await
+        within(("reload", number), reloading).await
     }
 
     /// [`Reloader::reload_for`], where nobody waits for more than a word.

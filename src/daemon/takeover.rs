@@ -137,7 +137,7 @@ impl Incumbent {
         listener: &Listener,
         doors: PerDoor<Option<Arc<Listener>>>,
     ) -> bool {
-        within(("takeover", request.pid()), self.give(request, listener, doors)).await
+        within(request.pid().map(|pid| ("takeover", pid)), self.give(request, listener, doors)).await
     }
 
     async fn give(

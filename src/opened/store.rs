@@ -101,16 +101,19 @@ impl OperatorStore {
 
 /// For the proxy that it configures.
 pub async fn open(config: &Config) -> anyhow::Result<Arc<dyn Store>> {
-    let store = within(("store", described(config)), open_kind(config)).await?;
-    match record::has_not_moved(&*store).await {
-        Ok(()) => Ok(store),
-        // One that is late looks when it opens.
-        Err(error) if error.passes() => Ok(store),
-        Err(error) => {
-            store.close().await;
-            Err(error.into())
+    let opening = async {
+        let store = open_kind(config).await?;
+        match record::has_not_moved(&*store).await {
+            Ok(()) => Ok(store),
+            // One that is late looks when it opens.
+            Err(error) if error.passes() => Ok(store),
+            Err(error) => {
+                store.close().await;
+                Err(error.into())
+            }
         }
-    }
+    };
+    within(("store", described(config)), opening).await
 }
 
 async fn open_kind(config: &Config) -> anyhow::Result<Arc<dyn Store>> {

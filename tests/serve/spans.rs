@@ -1,6 +1,6 @@
 //! A line of the log says whose it is: which session's, which reload's, which takeover's (`src/log_span.rs`).
 
-use crate::rig::{code, each, rules};
+use crate::rig::{code, each_with, rules};
 use crate::support::raw::Client;
 
 /// An INSERT that is refused, and by its `plus` has a line of its own.
@@ -19,7 +19,9 @@ fn end_of<'a>(log: &'a str, text: &str, from: &str) -> &'a str {
 
 #[test]
 fn lines_have_the_fields_of_their_session_reload_and_takeover() {
-    each("spans", "", |rig| {
+    // Only SIGHUP reloads.
+    let quiet = "[rules]\nwatch = false\n";
+    each_with("spans", "", quiet, &rules("spans"), |rig| {
         let (mut first, mut second) = (rig.client(), rig.client());
         let of = |client: &Client| {
             let address = client.try_clone_stream().local_addr().unwrap();

@@ -107,7 +107,8 @@ impl Proxy {
         loop {
             let log = keeper.log_behind(before);
             let outcomes = ["SIGHUP: the files are active", "SIGHUP: nothing is changed"];
-            if let Some(nth) = outcomes.iter().position(|outcome| log.contains(outcome)) {
+            let whole = log.rsplit_once('\n').map_or("", |(lines, _)| lines);
+            if let Some(nth) = outcomes.iter().position(|outcome| whole.contains(outcome)) {
                 return (nth == 0, log);
             }
             assert!(Instant::now() < end, "the files are not read again:\n{log}");

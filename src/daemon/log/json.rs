@@ -20,7 +20,7 @@ where
     N: for<'a> FormatFields<'a> + 'static,
 {
     fn format_event(&self, _: &FmtContext<'_, S, N>, mut out: Writer<'_>, event: &Event<'_>) -> fmt::Result {
-        let fields = Fields::of(event);
+        let fields = Fields::of(event).with_spans(event);
         let level = event.metadata().level().as_str().to_ascii_lowercase();
         let now = humantime::format_rfc3339_micros(SystemTime::now());
         write!(out, "{{\"ts\":\"{now}\",\"level\":\"{level}\",\"msg\":{}", Value::from(fields.message))?;
@@ -36,7 +36,7 @@ where
     }
 }
 
-/// The fields of the spans that an event is in, those aside that the event has itself.
+/// The fields of the spans that an event is in, without those that the event has itself.
 pub(super) fn of_spans(event: &Event<'_>) -> impl Iterator<Item = (&'static str, Value)> {
     log_span::fields().into_iter().filter(|(name, _)| event.fields().all(|field| field.name() != *name))
 }
@@ -49,12 +49,21 @@ pub(super) struct Fields {
 }
 
 impl Fields {
-    /// Those of its spans come last.
     pub(super) fn of(event: &Event<'_>) -> Fields {
         let mut fields = Fields::default();
         event.record(&mut fields);
-        fields.others.extend(of_spans(event));
         fields
+    }
+
+    /// The fields of its spans come last.
+    pub(super) fn with_spans(mut self, event: &Event<'_>) -> Fields {
+        self.others.extend(of_spans(event));
+        self
+    }
+
+    /// A message of so many characters, of the whole.
+    pub(super) fn cut(&self, characters_max: usize) -> Fields {
+        Fields { message: self.text().chars().take(characters_max).collect(), others: Vec::new() }
     }
 
     /// One line for people.

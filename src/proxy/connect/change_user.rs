@@ -71,8 +71,8 @@ pub(in crate::proxy) async fn run(
         let answer = exchange.run(&mut relay, context).await;
         identity.nonce = relay.nonce().to_vec();
         if let Err(LoginError::ServerRefused { code, message }) = &answer {
-            let user = String::from_utf8_lossy(&change.user);
-            tracing::warn!(code, message, %user, "the server refused a COM_CHANGE_USER");
+            let refused_user = &*String::from_utf8_lossy(&change.user);
+            tracing::warn!(code, error = message, refused_user, "the server refused a COM_CHANGE_USER");
             return Ok(None);
         }
         let status = finish(&mut client, &answer?, capabilities, strips_tracking).await?;
