@@ -1,4 +1,4 @@
-//! The ids of one statement, of whichever kind its generator is. Whoever holds an [`IdBlock`] owns its ids: it cannot be cloned,
+//! The ids of one statement, of whichever kind its generator is. The holder of an [`IdBlock`] owns its ids: it cannot be cloned,
 //! only split and spent.
 
 use std::num::NonZeroU64;

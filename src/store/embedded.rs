@@ -91,9 +91,6 @@ impl EmbeddedStore {
     {
         let file = Arc::clone(&self.file);
         let done = tokio::task::spawn_blocking(move || file.with(work)).await;
-        if let Ok(Err(NotDone::Failed(failed))) = &done {
-            tracing::warn!(error = %failed.error, "the store failed; the next call opens it again");
-        }
         let store = self.file.path.display().to_string();
         let unknown = |key: &Key, reason: String| StoreError::UnknownOutcome {
             store: store.clone(),
@@ -145,6 +142,8 @@ impl StoreFile {
             }
             Err(failed) => {
                 discard(database);
+                // Here, since the caller may have gone; no span reaches this thread.
+                tracing::warn!(store = %self.path.display(), error = %failed.error, "the store failed; the next call opens it again");
                 Err(NotDone::Failed(failed))
             }
         }

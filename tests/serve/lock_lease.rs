@@ -10,29 +10,52 @@ use crate::support::{Gate, Kind, Proxy, proxy};
 /// Longer than who takes a lock waits before it issues ids.
 const ANOTHERS_TURN: Duration = Duration::from_millis(800);
 
+/// A ruled table `t`, and a connection that can take its lock from the proxy.
+struct Locked {
+    gate: Gate,
+    proxy: Proxy,
+    client: Client,
+    direct: Client,
+    lock: String,
+}
+
+impl Locked {
+    /// With one row.
+    fn new(kind: Kind, db: &str) -> Option<Locked> {
+        let server = server(kind)?;
+        make(server, db, "");
+        let gate = Gate::start(&server.address());
+        let proxy = Proxy::start(&proxy::config(&gate.address()), &[("rules", &rules(db))]);
+        let options = Options { database: Some(db.to_owned()), ..Options::default() };
+        let mut client = Client::connect(&proxy.address(), &options).unwrap();
+        client.run("INSERT INTO t() VALUES()");
+        let mut direct = server.client();
+        let lock = rows(&mut direct, &format!("SELECT CONCAT('rowstamp.',LEFT(SHA2('{db}.t',256),32))"));
+        Some(Locked { gate, proxy, client, direct, lock })
+    }
+
+    /// The proxy's connection with the lock ends, and the next one waits until `meanwhile` has returned.
+    fn take(&mut self, meanwhile: impl FnOnce(&mut Client, &str)) {
+        let _waiting = self.gate.hold();
+        let holder = rows(&mut self.direct, &format!("SELECT IS_USED_LOCK('{}')", self.lock));
+        self.direct.run(format!("KILL {holder}"));
+        assert_eq!(rows(&mut self.direct, &format!("SELECT GET_LOCK('{}',5)", self.lock)), "1");
+        meanwhile(&mut self.direct, &self.lock);
+    }
+}
+
 /// The lock's connection ends, and the next one takes its time. Meanwhile another store's proxy has the lock, issues ids and goes.
 #[test]
 fn a_look_that_takes_long_enough_for_anothers_ids() {
     const DB: &str = "lock_lease";
     for kind in Kind::ALL {
-        let Some(server) = server(kind) else { continue };
-        make(server, DB, "");
-        let gate = Gate::start(&server.address());
-        let proxy = Proxy::start(&proxy::config(&gate.address()), &[("rules", &rules(DB))]);
-        let mut direct = server.client();
-        let options = Options { database: Some(DB.to_owned()), ..Options::default() };
-        let mut client = Client::connect(&proxy.address(), &options).unwrap();
-        client.run("INSERT INTO t(a) VALUES(1)");
-        let lock = rows(&mut direct, &format!("SELECT CONCAT('rowstamp.',LEFT(SHA2('{DB}.t',256),32))"));
-        let holder = rows(&mut direct, &format!("SELECT IS_USED_LOCK('{lock}')"));
-        {
-            let _waiting = gate.hold();
-            direct.run(format!("KILL {holder}"));
-            assert_eq!(rows(&mut direct, &format!("SELECT GET_LOCK('{lock}',5)")), "1", "{}", kind.name());
+        let Some(mut table) = Locked::new(kind, DB) else { continue };
+        table.take(|direct, lock| {
             std::thread::sleep(ANOTHERS_TURN);
             direct.run(format!("INSERT INTO {DB}.t(id,a) VALUES(2,2),(3,3)"));
             direct.run(format!("DO RELEASE_LOCK('{lock}')"));
-        }
+        });
+        let Locked { proxy, client, .. } = &mut table;
         let end = Instant::now() + NEVER;
         let outcomes = loop {
             let outcomes = client.query("INSERT INTO t(a) VALUES(4)").unwrap();
@@ -42,12 +65,8 @@ fn a_look_that_takes_long_enough_for_anothers_ids() {
             assert!(Instant::now() < end, "{}: {}", kind.name(), proxy.log());
         };
         assert_eq!(outcomes[0].ok().map(|ok| ok.insert_id), Some(4), "{}: {outcomes:?}", kind.name());
-        assert!(
-            proxy.log().contains("did not see its locks on the tables for a while"),
-            "{}: {}",
-            kind.name(),
-            proxy.log()
-        );
+        let log = proxy.log();
+        assert!(log.contains("did not see its locks on the tables for a while"), "{}: {log}", kind.name());
     }
 }
 
@@ -56,26 +75,14 @@ fn a_look_that_takes_long_enough_for_anothers_ids() {
 fn a_lock_that_another_keeps_stops_the_tables_ids() {
     const DB: &str = "lock_kept";
     for kind in Kind::ALL {
-        let Some(server) = server(kind) else { continue };
-        make(server, DB, "");
-        let gate = Gate::start(&server.address());
-        let proxy = Proxy::start(&proxy::config(&gate.address()), &[("rules", &rules(DB))]);
-        let mut direct = server.client();
-        let options = Options { database: Some(DB.to_owned()), ..Options::default() };
-        let mut client = Client::connect(&proxy.address(), &options).unwrap();
+        let Some(mut table) = Locked::new(kind, DB) else { continue };
+        table.take(|_, _| ());
+        let Locked { proxy, client, direct, lock, .. } = &mut table;
         let insert = "INSERT INTO t() VALUES()";
-        client.run(insert);
-        let lock = rows(&mut direct, &format!("SELECT CONCAT('rowstamp.',LEFT(SHA2('{DB}.t',256),32))"));
-        let holder = rows(&mut direct, &format!("SELECT IS_USED_LOCK('{lock}')"));
-        {
-            let _waiting = gate.hold();
-            direct.run(format!("KILL {holder}"));
-            assert_eq!(rows(&mut direct, &format!("SELECT GET_LOCK('{lock}',5)")), "1", "{}", kind.name());
-        }
         let why = format!("table {DB}.t is held by another Rowstamp, which has another store");
         let said = || format!("{}: {}", kind.name(), proxy.log());
-        wait_until(said, || code(&mut client, insert) == 1467 && message(&mut client, insert).contains(&why));
+        wait_until(said, || code(client, insert) == 1467 && message(client, insert).contains(&why));
         direct.run(format!("DO RELEASE_LOCK('{lock}')"));
-        wait_until(said, || code(&mut client, insert) == 0);
+        wait_until(said, || code(client, insert) == 0);
     }
 }

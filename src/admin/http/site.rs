@@ -160,7 +160,7 @@ const FLEET_TIMEOUT: Duration = Duration::from_secs(2);
 struct Fleet(Mutex<Option<(Instant, FleetStatus)>>);
 
 impl Fleet {
-    /// Whoever comes while the store is asked waits for that answer.
+    /// A second page that comes while the store is asked waits for that answer.
     async fn look(&self, desk: &dyn Desk) -> FleetStatus {
         let mut known = self.0.lock().await;
         if let Some((at, fleet)) = known.as_ref()

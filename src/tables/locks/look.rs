@@ -178,7 +178,7 @@ impl Inner {
         }
     }
 
-    /// Whoever sees a renewed lease must see the flag, so it is set before. Only a look calls this: it has `held` locked.
+    /// A statement that sees a renewed lease must see the flag, so it is set before. Only a look calls this: it has `held` locked.
     fn note_refusals(&self) {
         let refuses = self.away.load().is_some() || !self.lost.load().is_empty();
         self.refuses.store(refuses, Ordering::Release);
