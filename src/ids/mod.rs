@@ -20,6 +20,8 @@ pub mod range;
 pub mod reach;
 mod refill;
 pub mod sequence;
+#[cfg(test)]
+mod simulated;
 mod slots;
 pub mod timestamp;
 

@@ -3,7 +3,6 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use rand::Rng;
 use tokio::sync::Notify;
 
 /// The next step after a refill.
@@ -70,7 +69,7 @@ async fn run<G: Refilled>(generator: Weak<G>, wake: Arc<Notify>) {
                 wake.notified().await;
             }
             Refill::Failed => {
-                let jitter = rand::thread_rng().gen_range(0.5..1.0);
+                let jitter = 0.5 + fastrand::f64() / 2.0;
                 tokio::time::sleep(pause.mul_f64(jitter)).await;
                 pause = (pause * 2).min(PAUSE_MAX);
             }

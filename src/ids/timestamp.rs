@@ -23,7 +23,6 @@ use std::time::Duration;
 use clock::{Clock, Watch};
 use counter::Counter;
 use parking_lot::Mutex;
-use rand::Rng;
 use renew::Reserve;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -293,7 +292,7 @@ impl Timestamp {
         if state.started.0 != now {
             let start = match self.spec.layout.random_start() {
                 0 => 0,
-                below => rand::thread_rng().gen_range(0..below),
+                below => fastrand::u64(0..below),
             };
             state.started = (now, self.numbering.start_of(now, start));
         }

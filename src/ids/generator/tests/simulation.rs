@@ -1,7 +1,6 @@
 //! Several proxies on one store that loses, delays and repeats, each crashing and starting again. A failure names its
-//! seed. `ROWSTAMP_SEEDS=100000` runs many.
+//! seed.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +11,7 @@ use tokio::task::JoinSet;
 use super::n;
 use crate::ids::generator::Sequence;
 use crate::ids::sequence::{Batch, SequenceSpec};
+use crate::ids::simulated::{Log, each_seed};
 use crate::store::memory::{Faults, MemoryStore};
 use crate::store::{GeneratorRecord, Key, record};
 
@@ -20,11 +20,10 @@ const OWNERS: u32 = 3;
 const STEPS: u32 = 60;
 const DEADLINE: Duration = Duration::from_millis(50);
 
-/// All ids by whom they were issued, and the highest bound that ever stood.
 struct World {
     seed: u64,
     store: Arc<MemoryStore>,
-    log: parking_lot::Mutex<HashMap<u64, String>>,
+    log: parking_lot::Mutex<Log>,
 }
 
 impl World {
@@ -128,7 +127,7 @@ async fn owner(world: Arc<World>, number: u32) {
     }
 }
 
-async fn run(seed: u64) -> usize {
+async fn run(seed: u64) -> Log {
     let mut random = StdRng::seed_from_u64(seed);
     let store = Arc::new(MemoryStore::with_faults(seed, Faults::at_random(&mut random)));
     let world = Arc::new(World { seed, store, log: parking_lot::Mutex::default() });
@@ -136,17 +135,10 @@ async fn run(seed: u64) -> usize {
     while let Some(end) = owners.join_next().await {
         end.unwrap();
     }
-    world.log.lock().len()
+    std::mem::take(&mut *world.log.lock())
 }
 
 #[test]
 fn no_id_twice_and_none_above_a_committed_bound() {
-    let seeds: u64 = std::env::var("ROWSTAMP_SEEDS").map_or(150, |text| text.parse().unwrap());
-    let mut issued = 0;
-    for seed in 0..seeds {
-        let runtime =
-            tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-        issued += runtime.block_on(run(seed));
-    }
-    assert!(issued as u64 > seeds * 100, "{issued} ids: the simulation must not be idle");
+    each_seed(100, run);
 }

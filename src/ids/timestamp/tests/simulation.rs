@@ -1,7 +1,6 @@
 //! Several proxies on one store that loses, delays and repeats, with clocks that jump, each crashing and starting again. A
-//! failure names its seed. `ROWSTAMP_SEEDS=100000` runs many.
+//! failure names its seed.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +13,7 @@ use super::{NAME, SimClock, bound, n, of_layout};
 use crate::ids::layout::{Field, Layout, Moment, Part};
 use crate::ids::nodes::Node;
 use crate::ids::range::IdBlock;
+use crate::ids::simulated::{Log, each_seed};
 use crate::ids::timestamp::{Timestamp, TimestampSpec};
 use crate::store::memory::{Faults, MemoryStore};
 
@@ -26,8 +26,7 @@ struct World {
     seed: u64,
     store: Arc<MemoryStore>,
     layout: Layout,
-    /// All ids by whom they were issued.
-    log: Mutex<HashMap<u64, String>>,
+    log: Mutex<Log>,
 }
 
 impl World {
@@ -120,7 +119,7 @@ async fn owner(world: Arc<World>, number: usize) {
     }
 }
 
-async fn run(seed: u64) -> usize {
+async fn run(seed: u64) -> Log {
     let mut random = StdRng::seed_from_u64(seed);
     let store = Arc::new(MemoryStore::with_faults(seed, Faults::at_random(&mut random)));
     let layout = layout(&mut random);
@@ -129,17 +128,10 @@ async fn run(seed: u64) -> usize {
     while let Some(end) = owners.join_next().await {
         end.unwrap();
     }
-    world.log.lock().len()
+    std::mem::take(&mut *world.log.lock())
 }
 
 #[test]
 fn no_id_twice_none_above_a_committed_bound_and_ascending_on_each_node() {
-    let seeds: u64 = std::env::var("ROWSTAMP_SEEDS").map_or(150, |text| text.parse().unwrap());
-    let mut issued = 0;
-    for seed in 0..seeds {
-        let runtime =
-            tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-        issued += runtime.block_on(run(seed));
-    }
-    assert!(issued as u64 > seeds * 200, "{issued} ids: the simulation must not be idle");
+    each_seed(200, run);
 }
