@@ -1,9 +1,15 @@
-//! A generator's bound in the store: raised by compare-and-set, never lowered but by whoever reserved last.
+//! A generator's bound in the store, and the proof that no two ranges overlap.
 //!
-//! A raise is done, not done, or of unknown outcome. Each carries a fresh token, remembered before it is sent and
-//! forgotten only when the outcome is known; so a raise whose future was dropped is in doubt too. A doubt is settled by
-//! reading: our token stands there, and the range is ours; or it does not, and the range is burnt. Burnt even if the
-//! write arrives later: nobody looks for that token again.
+//! 1. A raise reads `bound` at a revision, and writes a higher one over that revision alone. So the raises of a record have
+//!    one order, each begins where the last write ended, and what lies between its two bounds is its own.
+//! 2. A raise is done, not done, or of unknown outcome. Each carries a fresh token, remembered before it is sent and
+//!    forgotten only when the outcome is known; so a raise whose future was dropped is in doubt too. A doubt is settled by
+//!    reading: our token stands there, and the range is ours; or it does not, and the range is burnt. Burnt even if the
+//!    write arrives later: nobody looks for that token again.
+//! 3. A hand-back lowers the bound, from the end of what we reserved to where we stopped for good, over the revision at
+//!    which that end stood: nobody has reserved since, and nothing of it was issued. 1 holds for the next raise.
+//! 4. A record that is gone, whose revision fell, or whose bound is below what we committed is of a store that went back:
+//!    it is refused. Within an era 1 to 3 hold; an operator begins the next one above them all.
 
 pub mod moves;
 

@@ -10,6 +10,7 @@ mod config_page;
 mod dashboard;
 mod errors_page;
 mod page;
+mod proof;
 mod texts;
 
 use std::fs;
