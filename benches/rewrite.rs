@@ -170,6 +170,6 @@ fn target() -> Target {
         shape: Some(Arc::new(TableShape { columns, shows_insert_id: false, fires_on_update: false })),
         spacing: Spacing::by(NonZeroU64::MIN),
         view: None,
-        filled: Arc::default(),
+        usage: Arc::default(),
     }
 }

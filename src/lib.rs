@@ -7,6 +7,7 @@
 //! * [`meter`]: how often, and how long.
 //! * [`role`]: whether a server is the primary.
 //! * [`table_name`]: the name of a table, as written and as the server compares it.
+//! * [`table_use`]: the ids that were taken for a table, and the looks at it.
 //! * [`text_query`]: values in the texts of our own queries.
 //! * [`book`]: the pages of docs/, which the program prints and its texts name.
 //! * [`log_span`]: whose a line of the log is.
@@ -61,6 +62,7 @@ pub mod sessions;
 pub mod sql;
 pub mod store;
 pub mod table_name;
+pub mod table_use;
 pub mod tables;
 pub mod takeover;
 pub mod text_query;

@@ -21,13 +21,14 @@ use crate::ids::sequence::Seed;
 use crate::ids::timestamp::clock::Clock;
 use crate::ids::{Generator, OpenError, TakeError};
 use crate::rewrite::plan::Lookup;
-use crate::rewrite::plan::target::{Target, Unseen};
+use crate::rewrite::plan::target::Target;
 use crate::rules::RuleSet;
 use crate::rules::mentions::Mentions;
 use crate::rules::model::{GeneratorName, Origin, Rule};
 use crate::schema::{self, BINDING_LOCK_SECONDS, LiveTable, Schema, SchemaError, TableKind};
 use crate::store::{Store, StoreError};
 use crate::table_name::NameCase;
+use crate::table_use::Unseen;
 use crate::tables::locks::{LockError, TableLocks};
 use crate::tables::progress::Progress;
 pub(crate) use crate::tables::progress::grouped;
@@ -51,6 +52,7 @@ mod taken;
 pub mod view_targets;
 pub mod views;
 
+pub(crate) use looks::packet_looks_from;
 pub(crate) use lookup::DrawnFrom;
 pub use lookup::{Covered, SHAPE_AGE_MAX};
 pub(crate) use mentions::{is_concerning, may_change_calls};
@@ -355,7 +357,7 @@ impl Tables {
     async fn raise_floor_again(&self, target: &Target, read: Option<&str>) -> Result<(), TableError> {
         let (rule, table) = (&target.rule, &target.table);
         let Some(generator) = self.generators.get(&rule.generator) else { return Ok(()) };
-        *target.filled.looks.has_index.lock() = None;
+        *target.usage.looks.has_index.lock() = None;
         if target.id_shape().is_none_or(|column| column.highest().is_none()) {
             return Ok(());
         }

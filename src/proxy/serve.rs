@@ -13,6 +13,7 @@ mod drain;
 mod draw;
 mod lock_tables;
 mod progress;
+mod refusals;
 mod send;
 pub mod session;
 mod set_id;

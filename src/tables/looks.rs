@@ -24,13 +24,17 @@ use failures::{note_success, warn_of_failure};
 use super::{DDL_LOCK_SECONDS, DDL_READ_MAX, InForce, Look, TableError, Tables};
 use crate::ids::Generator;
 use crate::rewrite::plan::Lookup;
-use crate::rewrite::plan::target::{Target, Unseen};
+use crate::rewrite::plan::target::Target;
 use crate::rules::model::{Collide, ColumnShape, Explicit};
 use crate::schema::{HIGHEST_PER_QUERY, Highest, Schema, SchemaError};
+use crate::table_use::Unseen;
 
 /// A statement that hides a collision has its table looked at before it, where the last look is older. Tables in use are looked at
 /// every second.
 const LOOK_AGE_MAX: Duration = Duration::from_millis(1500);
+
+/// The looks at the first tables of a packet count for so long. More than a look takes at most.
+const PACKET_LOOKS_MAX: Duration = Duration::from_secs(10);
 
 /// A statement whose ids were taken before the generator was raised is answered within this time.
 const UNDER_WAY: Duration = Duration::from_secs(10);
@@ -87,7 +91,7 @@ impl InForce {
                 crate::book::page!("migrate")
             );
         }
-        let looks = &target.filled.looks;
+        let looks = &target.usage.looks;
         // If it was taken before the generator was raised, the generator is above it.
         let is_below = looks.above.lock().is_some_and(|(above, at)| id <= above && at.elapsed() < UNDER_WAY);
         if rule.collide == Collide::Raise && !is_below {
@@ -99,7 +103,7 @@ impl InForce {
     pub(crate) fn numbered_natively(&self, target: &Target) {
         let of = self.backend.taken.of(&target.rule.generator);
         of.note_native();
-        let looks = &target.filled.looks;
+        let looks = &target.usage.looks;
         // Nobody waits for ids that are not there.
         looks.is_failing.fetch_or(of.is_away(), Ordering::Relaxed);
         looks.due.fetch_add(1, Ordering::AcqRel);
@@ -126,14 +130,14 @@ impl InForce {
         let (asked, wanted) = (Instant::now(), self.backend.moves.seen());
         let limit = if hides { SEEN_WITHIN } else { limit.min(DDL_READ_MAX) };
         let end = tokio::time::Instant::now() + limit;
-        let looks = &target.filled.looks;
+        let looks = &target.usage.looks;
         let Ok(_one_at_a_time) = timeout_at(end, looks.looking.lock()).await else {
             return Err(unseen_within(limit));
         };
         let (mut now, begun) = (self.now(), Instant::now());
         let (seen, moves) = loop {
             // Another session's look may have been the one that is wanted.
-            if !(now.is_due(target, wanted) || hides && now.must_be_seen(target, Some(asked))) {
+            if !(now.is_due(target, wanted) || hides && now.is_unseen(target, Some(asked))) {
                 return Ok(());
             }
             let is_away = || self.backend.taken.of(&target.rule.generator).is_away();
@@ -183,7 +187,7 @@ impl InForce {
         // A locked table keeps its connection for a second.
         let at_once = Arc::new(Semaphore::new(RAISES_AT_ONCE));
         let is_due = |target: &Arc<Target>| {
-            is_to_be_raised(target) || target.filled.looks.is_failing.load(Ordering::Relaxed)
+            is_to_be_raised(target) || target.usage.looks.is_failing.load(Ordering::Relaxed)
         };
         for target in tables.targets().filter(is_due) {
             let (tables, at_once) = (Arc::clone(&tables), Arc::clone(&at_once));
@@ -231,14 +235,19 @@ fn name_of(target: &Target) -> String {
 
 /// True if an id has collided, or the server has numbered rows, since the generator was raised.
 fn is_to_be_raised(target: &Target) -> bool {
-    let looks = &target.filled.looks;
+    let looks = &target.usage.looks;
     looks.done.load(Ordering::Acquire) < looks.due.load(Ordering::Acquire)
+}
+
+/// The time from which looks at a packet's tables count, if they still do.
+pub(crate) fn packet_looks_from(from: Option<Instant>, now: Instant) -> Option<Instant> {
+    from.filter(|from| now.duration_since(*from) < PACKET_LOOKS_MAX)
 }
 
 /// One line a second for each table at most.
 fn note_overtaken(target: &Target, highest: u64) {
-    target.filled.note_overtaken();
-    let mut told = target.filled.looks.told.lock();
+    target.usage.note_overtaken();
+    let mut told = target.usage.looks.told.lock();
     if told.is_none_or(|told| told.elapsed() >= OVERTAKEN_PAUSE) {
         *told = Some(Instant::now());
         tracing::info!(
@@ -251,10 +260,11 @@ fn note_overtaken(target: &Target, highest: u64) {
 impl Tables {
     fn note_look(&self, target: &Target, begun: Instant) {
         if !self.is_retired() {
-            let mut looked_at = target.filled.looks.looked_at.lock();
+            let mut looked_at = target.usage.looks.looked_at.lock();
             // Another look may have begun later, and has ended.
-            let begun = looked_at.map_or(begun, |(other, _)| other.max(begun));
-            *looked_at = Some((begun, Instant::now()));
+            let begun = looked_at.map_or(begun, |other| other.max(begun));
+            *looked_at = Some(begun);
+            target.usage.looks.ended.fetch_add(1, Ordering::Release);
         }
     }
 
@@ -265,17 +275,22 @@ impl Tables {
 
     /// Like [`Self::is_to_be_looked_at`], but of the statements that may give rows other ids only the first `moves` count.
     fn is_due(&self, target: &Target, moves: u64) -> bool {
-        let looks = &target.filled.looks;
+        let looks = &target.usage.looks;
         is_to_be_raised(target) && !looks.is_failing.load(Ordering::Relaxed)
             || looks.moves.load(Ordering::Acquire) < moves && self.id_column_to_look_at(target).is_some()
     }
 
-    /// True if a statement that hides collisions has to wait for a look: ids of others may be in the table by now. `from`: a
-    /// look that began later is not too old.
+    /// True if a statement that hides collisions has to wait for a look: ids of others may be in the table by now. `from`: when
+    /// tables were first looked at for its packet.
     pub(crate) fn must_be_seen(&self, target: &Target, from: Option<Instant>) -> bool {
-        let looks = &target.filled.looks;
+        self.is_unseen(target, packet_looks_from(from, Instant::now()))
+    }
+
+    /// True if the last look is too old. `from`: one that began later is not.
+    fn is_unseen(&self, target: &Target, from: Option<Instant>) -> bool {
+        let looks = &target.usage.looks;
         let is_old_at =
-            |(begun, _): (Instant, _)| begun.elapsed() > LOOK_AGE_MAX && from.is_none_or(|from| begun < from);
+            |begun: Instant| begun.elapsed() > LOOK_AGE_MAX && from.is_none_or(|from| begun < from);
         let is_old = looks.looked_at.lock().is_none_or(is_old_at);
         let is_due = || is_to_be_raised(target) && *looks.has_index.lock() != Some(false);
         (is_old || is_due()) && self.id_column_to_look_at(target).is_some()
@@ -287,7 +302,7 @@ impl Tables {
         hides: bool,
         read: Option<&str>,
     ) -> Result<(), TableError> {
-        let (looks, begun) = (&target.filled.looks, Instant::now());
+        let (looks, begun) = (&target.usage.looks, Instant::now());
         if let Some((schema, column)) = self.backend.schema.as_ref().zip(self.id_column_to_look_at(target))
             && hides
             && !self.has_index(schema, target, &column).await?
@@ -399,7 +414,7 @@ impl Tables {
         if self.is_retired() {
             return Ok(());
         }
-        *target.filled.looks.above.lock() = Some((highest, Instant::now()));
+        *target.usage.looks.above.lock() = Some((highest, Instant::now()));
         let of = self.backend.taken.of(&target.rule.generator);
         // The server has numbered rows meanwhile. The store may have the bound of an attempt that it did not answer in time.
         let was_away = of.is_away();
@@ -442,13 +457,13 @@ impl Tables {
         target: &Target,
         column: &ColumnShape,
     ) -> Result<bool, SchemaError> {
-        let known = *target.filled.looks.has_index.lock();
+        let known = *target.usage.looks.has_index.lock();
         if let Some(known) = known {
             return Ok(known);
         }
         let (name, table) = (&target.rule.schema, &target.table);
         let found = schema.index_begins_with(Highest { schema: name, table, column, id_max: None }).await?;
-        *target.filled.looks.has_index.lock() = Some(found);
+        *target.usage.looks.has_index.lock() = Some(found);
         Ok(found)
     }
 
@@ -463,7 +478,7 @@ impl Tables {
 
     /// The tables that took ids since this was asked last.
     fn used(&self) -> Vec<(Arc<Target>, ColumnShape)> {
-        let is_used = |target: &Arc<Target>| target.filled.looks.is_used.swap(false, Ordering::Relaxed);
+        let is_used = |target: &Arc<Target>| target.usage.looks.is_used.swap(false, Ordering::Relaxed);
         let with_column =
             |target: Arc<Target>| self.id_column_to_look_at(&target).map(|column| (target, column));
         self.targets().filter(is_used).filter_map(with_column).collect()

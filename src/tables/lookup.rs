@@ -356,8 +356,8 @@ impl Tables {
             return Lookup::Missing;
         }
         let spacing = self.spacing(&rule);
-        let filled = self.backend.taken.filled(&rule.schema, table);
-        let target = Target { rule, table: table.to_owned(), spacing, shape, view: None, filled };
+        let usage = self.backend.taken.usage_of(&rule.schema, table);
+        let target = Target { rule, table: table.to_owned(), spacing, shape, view: None, usage };
         Lookup::Ruled(Arc::new(target))
     }
 }

@@ -12,7 +12,8 @@ use crate::ids::TakeError;
 use crate::ids::generator::Advanced;
 use crate::ids::range::{IdBlock, Spacing};
 use crate::rewrite::plan::Lookup;
-use crate::rewrite::plan::target::{Target, Unseen};
+use crate::rewrite::plan::target::Target;
+use crate::table_use::Unseen;
 use crate::tables::change::Next;
 use crate::tables::looks::unseen_within;
 use crate::tables::{Backend, InForce, TableError, Tables};
@@ -105,7 +106,7 @@ impl InForce {
             let taken = tables.take(&target, n, deadline).await;
             if !tables.is_retired() {
                 if taken.is_ok() {
-                    target.filled.note(n.get());
+                    target.usage.note(n.get());
                 }
                 return taken.map_err(|error| error.for_client());
             }
@@ -131,7 +132,7 @@ impl InForce {
             loop {
                 let (tables, target) = self.target(asked).await.map_err(Unseen::new)?;
                 let looked = {
-                    let looks = &target.filled.looks;
+                    let looks = &target.usage.looks;
                     let _one_at_a_time = looks.looking.lock().await;
                     if target.may_go_without() && self.backend.taken.of(&target.rule.generator).is_away() {
                         return Err(Unseen::new("the server numbers the table's rows"));

@@ -11,9 +11,9 @@ use parking_lot::Mutex;
 
 use crate::ids::TakeError;
 use crate::meter::{Counter, Timing};
-use crate::rewrite::plan::target::Filled;
 use crate::rules::model::GeneratorName;
 use crate::table_name::TableName;
+use crate::table_use::TableUse;
 
 /// Why requests got no ids, in a word for each.
 const REFUSED: [&str; 8] = ["store", "exhausted", "ahead", "clock", "too_many", "paused", "closed", "locks"];
@@ -32,7 +32,7 @@ const COLLISION_PAUSE: Duration = Duration::from_secs(1);
 pub struct Taken {
     by_generator: ArcSwap<BTreeMap<GeneratorName, Arc<OfGenerator>>>,
     /// By table: those that statements have named, [`TABLES_MAX`] of them.
-    by_table: Mutex<BTreeMap<TableName, Arc<Filled>>>,
+    by_table: Mutex<BTreeMap<TableName, Arc<TableUse>>>,
     /// The waits of requests that were not served at once.
     pub waited: Timing,
 }
@@ -112,7 +112,7 @@ impl Taken {
     }
 
     /// The counts of a table, and the state of the looks at it.
-    pub fn filled(&self, schema: &str, table: &str) -> Arc<Filled> {
+    pub fn usage_of(&self, schema: &str, table: &str) -> Arc<TableUse> {
         let mut tables = self.by_table.lock();
         let name = TableName::new(schema, table);
         if tables.len() >= TABLES_MAX && !tables.contains_key(&name) {
@@ -123,10 +123,10 @@ impl Taken {
     }
 
     /// The tables that got ids.
-    pub fn filled_tables(&self) -> Vec<(TableName, Arc<Filled>)> {
+    pub fn tables_used(&self) -> Vec<(TableName, Arc<TableUse>)> {
         let tables = self.by_table.lock();
-        let filled = tables.iter().filter(|(_, filled)| filled.get().0 > 0);
-        filled.map(|(name, filled)| (name.clone(), Arc::clone(filled))).collect()
+        let used = tables.iter().filter(|(_, usage)| usage.get().0 > 0);
+        used.map(|(name, usage)| (name.clone(), Arc::clone(usage))).collect()
     }
 
     /// The ids that `take` takes without a wait. `None` also while the generator is paused, or is not known yet.
@@ -263,17 +263,17 @@ mod tests {
     fn tables_under_ever_new_names_are_counted_as_one() {
         let taken = Taken::default();
         for n in 0..TABLES_MAX + 5 {
-            taken.filled("s", &format!("t{n}")).note(2);
+            taken.usage_of("s", &format!("t{n}")).note(2);
         }
-        taken.filled("s", "t7").note(2);
-        let [one, other] = [TABLES_MAX, TABLES_MAX + 1].map(|n| taken.filled("s", &format!("t{n}")));
+        taken.usage_of("s", "t7").note(2);
+        let [one, other] = [TABLES_MAX, TABLES_MAX + 1].map(|n| taken.usage_of("s", &format!("t{n}")));
         one.looks.due.store(1, Ordering::Relaxed);
         assert_eq!(other.looks.due.load(Ordering::Relaxed), 0, "each is looked at for itself");
-        let tables = taken.filled_tables();
+        let tables = taken.tables_used();
         assert_eq!(tables.len(), TABLES_MAX + 1);
         let count = |schema: &str, table: &str| {
             let of = tables.iter().find(|(name, _)| (&*name.schema, &*name.table) == (schema, table));
-            of.map(|(_, filled)| filled.get())
+            of.map(|(_, usage)| usage.get())
         };
         assert_eq!((count("s", "t7"), count(OTHERS, OTHERS)), (Some((2, 4)), Some((5, 10))));
     }

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::rewrite::plan::target::Unseen;
+use crate::table_use::Unseen;
 use crate::tables::{InForce, Look};
 use crate::takeover::socket::{Lines, SOCKET, TakeoverError, is_ours, listen};
 use crate::takeover::wire::{Door, PROTOCOL, Reply, Request};

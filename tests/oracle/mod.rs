@@ -101,7 +101,7 @@ fn target(table: &str, columns: &[&str]) -> Arc<Target> {
         })),
         spacing: Spacing::by(NonZeroU64::MIN),
         view: None,
-        filled: Arc::default(),
+        usage: Arc::default(),
     })
 }
 

@@ -173,7 +173,7 @@ impl Setting {
         let rule = Arc::new(Rule { table: name.to_owned(), ..self.rule.clone() });
         let table = rule.table.clone();
         let spacing = Spacing::by(NonZeroU64::new(self.step).unwrap());
-        let target = Target { rule, table, shape, spacing, view: None, filled: Arc::default() };
+        let target = Target { rule, table, shape, spacing, view: None, usage: Arc::default() };
         self.tables.insert(name.to_owned(), Arc::new(target));
     }
 

@@ -142,12 +142,12 @@ fn of_limits(parts: &Parts) -> Metric {
 
 /// Metrics of the tables that something was inserted into.
 fn of_tables(parts: &Parts) -> [Metric; 3] {
-    let tables = parts.tables.taken().filled_tables();
+    let tables = parts.tables.taken().tables_used();
     let tables: Vec<_> = tables
         .iter()
-        .map(|(name, filled)| {
-            let (statements, ids) = filled.get();
-            (name.to_string(), [statements, ids, filled.overtaken()])
+        .map(|(name, usage)| {
+            let (statements, ids) = usage.get();
+            (name.to_string(), [statements, ids, usage.overtaken()])
         })
         .collect();
     let each = |value: fn(&[u64; 3]) -> u64| {

@@ -169,7 +169,6 @@ fn planned_again(known: &mut Known, by: Basis<'_>, kept: Arc<Kept>) -> Result<Ar
         // The server's word.
         Lookup::Missing => return Ok(kept),
         Lookup::Unknown if known.supplied.may_look() => {
-            known.supplied.begin_looking(tables, by.is_first);
             return Err(Need::Table { name: name.clone(), again: false }.into());
         }
         Lookup::Unknown | Lookup::PerhapsHidden => return Err(not_now()),
@@ -190,7 +189,8 @@ fn planned_again(known: &mut Known, by: Basis<'_>, kept: Arc<Kept>) -> Result<Ar
         Ok(Verdict::Pass { .. } | Verdict::PassActing(_)) => None,
         // None of a statement that is prepared in a session whose state is known.
         Ok(
-            Verdict::Send(_)
+            Verdict::Forward { .. }
+            | Verdict::Send(_)
             | Verdict::SendExecution(..)
             | Verdict::Stage(_)
             | Verdict::StageExecution(_)

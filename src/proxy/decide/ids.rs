@@ -32,7 +32,7 @@ pub(crate) fn take(
         return Err(Need::Guard { tables: tables.clone(), target: target.clone() }.into());
     }
     known.here.count(Count::Ids, n.get());
-    target.filled.note(n.get());
+    target.usage.note(n.get());
     Ok(within(target, range)?)
 }
 

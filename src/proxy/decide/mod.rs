@@ -1,5 +1,6 @@
 //! Deciding what becomes of a client's command. These are functions over what is known: none of
-//! them waits, asks the server, or moves a byte. `serve` calls them, and carries their verdicts out.
+//! them waits, asks the server, reads the clock, or moves a byte. They take ids that are at hand, and
+//! count them: nothing else. `serve` calls them, and carries their verdicts out.
 //!
 //! [`text`] decides statements that come as texts, [`execution`] those that were prepared. What they
 //! lack they say by a [`Need`](crate::proxy::known::need::Need).
@@ -10,7 +11,6 @@ pub(super) mod execution;
 mod ids;
 pub(super) mod natively;
 pub(super) mod params;
-pub(super) mod refusals;
 mod rehearsal;
 pub(super) mod set_id;
 pub(super) mod staged;

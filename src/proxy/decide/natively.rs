@@ -5,11 +5,9 @@
 
 use std::sync::Arc;
 
-use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
 use crate::proxy::decide::Basis;
 use crate::proxy::decide::params::{Params, meaning};
-use crate::proxy::decide::refusals::trace_forwarded;
 use crate::proxy::decide::verdict::{Verdict, refused};
 use crate::proxy::known::Known;
 use crate::proxy::known::explicit::Explicit;
@@ -30,7 +28,7 @@ const RUNS_OTHERS: [&[u8]; 3] = [b"call", b"prepare", b"execute"];
 /// The verdict on a text, after `rewrite.on_doubt`. If the text is refused, the setting is "forward" and its tables
 /// keep their AUTO_INCREMENT, the text goes to the server as it came.
 pub(crate) fn doubted(
-    known: &mut Known,
+    known: &Known,
     by: Basis<'_>,
     text: &[u8],
     judged: Result<Verdict, Unsent>,
@@ -44,14 +42,12 @@ pub(crate) fn doubted(
         _ => return judged,
     };
     let Some(natively) = named_targets(known, by.tables, text)? else { return judged };
-    trace_forwarded(known, text, why);
-    let effects = Effects::forwarded(natively);
-    Ok(if by.command == Command::StmtPrepare { Verdict::PassActing(effects) } else { Verdict::pass(effects) })
+    Ok(Verdict::Forward { natively, why: why.clone() })
 }
 
 /// The ruled tables that a text names, where each keeps its AUTO_INCREMENT. `None`: one does not, or
 /// which they are is not known for certain.
-fn named_targets(known: &mut Known, tables: &Tables, text: &[u8]) -> Result<Option<Vec<Arc<Target>>>, Need> {
+fn named_targets(known: &Known, tables: &Tables, text: &[u8]) -> Result<Option<Vec<Arc<Target>>>, Need> {
     let session = &known.session;
     let Some(state) = session.state() else { return Ok(None) };
     if RUNS_OTHERS.iter().any(|word| has_whole_word(text, word)) {
@@ -80,7 +76,7 @@ fn named_targets(known: &mut Known, tables: &Tables, text: &[u8]) -> Result<Opti
 }
 
 /// An execution of what was prepared as it came: what it does to the session. `None`: it is none.
-pub(crate) fn forwarded(known: &mut Known, by: Basis<'_>) -> Result<Option<Arc<Effects>>, Unsent> {
+pub(crate) fn forwarded(known: &Known, by: Basis<'_>) -> Result<Option<Arc<Effects>>, Unsent> {
     let effects = by.statement.and_then(|id| known.statements.effects(id));
     let Some(effects) = effects.filter(|effects| !effects.natively.is_empty()) else { return Ok(None) };
     for target in &effects.natively {

@@ -50,7 +50,7 @@ fn take_note(known: &mut Known, by: Basis<'_>, text: &[u8], judged: &Result<Verd
     if !known.session.mentioned.is_ruled() {
         known.session.mentioned = known.session.mentioned.and(mentioned(known, by.tables, text));
     }
-    let passes = matches!(judged, Ok(Verdict::Pass { .. }));
+    let passes = matches!(judged, Ok(Verdict::Pass { .. } | Verdict::Forward { .. }));
     known.may_have_locked |= passes && begins_with(text, known.session.dialect(), &["LOCK"]);
     if judged.is_ok()
         && let Some(effects) = rehearse(known, by, text)
@@ -80,12 +80,8 @@ pub(crate) fn judge(known: &mut Known, by: Basis<'_>, text: &[u8]) -> Result<Ver
             }
         }
         Planned::Untouched(_) => {}
-        // DDL seen while a table is read has it read again.
-        Planned::Needs(plan::PlanNeed::Table(_)) if known.supplied.may_look() => {
-            known.supplied.begin_looking(tables, by.is_first);
-        }
-        Planned::Stale { table, .. } if !known.supplied.has_read_again => {
-            known.supplied.has_read_again = true;
+        Planned::Needs(plan::PlanNeed::Table(_)) if known.supplied.may_look() => {}
+        Planned::Stale { table, .. } if known.supplied.may_read_again(table) => {
             return Err(Need::Table { name: table.clone(), again: true }.into());
         }
         Planned::Needs(plan::PlanNeed::Table(name)) => {

@@ -14,6 +14,7 @@ use crate::proxy::known::note::Note;
 use crate::proxy::known::statements::Kept;
 use crate::rewrite::plan::effects::Effects;
 use crate::rewrite::plan::stage::Named;
+use crate::rewrite::plan::target::Target;
 use crate::rewrite::plan::{InsertPlan, Plan};
 
 /// The verdict on a command that continues. Nothing in it is borrowed from the window.
@@ -22,6 +23,8 @@ pub(crate) enum Verdict {
     Pass { note: Note, may_change_session: bool },
     /// It goes on as it came: a text that is being prepared, and does something when it is executed.
     PassActing(Effects),
+    /// A text that cannot be rewritten goes on as it came (`rewrite.on_doubt`): the server numbers the rows of these tables.
+    Forward { natively: Vec<Arc<Target>>, why: String },
     /// A text whose ids go in. Its OK packets need what `inserts` say.
     Send(FilledPacket),
     /// This is sent in place of an execution.

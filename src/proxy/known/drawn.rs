@@ -127,13 +127,14 @@ impl DrawnBefore {
 
     /// `None`: it is to be asked.
     pub(crate) fn has_function(&self, name: &str, database: Option<&str>, ddl: u64) -> Option<bool> {
-        let is_it = |one: &&OwnFunction| {
-            one.name == name
-                && one.database.as_deref() == database
-                && one.ddl == ddl
-                && one.asked_at.elapsed() < AGE_MAX
-        };
+        let is_it =
+            |one: &&OwnFunction| one.name == name && one.database.as_deref() == database && one.ddl == ddl;
         self.functions.iter().find(is_it).map(|one| one.is_there)
+    }
+
+    /// Forgets answers that are too old.
+    pub(crate) fn age(&mut self, now: Instant) {
+        self.functions.retain(|one| now.duration_since(one.asked_at) < AGE_MAX);
     }
 
     pub(crate) fn answered(
@@ -142,8 +143,9 @@ impl DrawnBefore {
         database: Option<String>,
         ddl: u64,
         is_there: bool,
+        asked_at: Instant,
     ) {
         self.functions.retain(|one| one.name != name);
-        self.functions.push(OwnFunction { name, database, ddl, asked_at: Instant::now(), is_there });
+        self.functions.push(OwnFunction { name, database, ddl, asked_at, is_there });
     }
 }

@@ -4,7 +4,8 @@
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use crate::ids::range::IdBlock;
 use crate::mysql::error::Refusal;
@@ -14,7 +15,7 @@ use crate::proxy::known::statements::Kept;
 use crate::rewrite::plan::target::Target;
 use crate::rewrite::plan::{self, InsertPlan, Lookup, Unreadable};
 use crate::table_name::TableName;
-use crate::tables::Tables;
+use crate::tables::{Tables, packet_looks_from};
 
 #[derive(Debug)]
 pub(crate) enum Need {
@@ -121,8 +122,6 @@ impl Shown {
 const LOOKUPS_MAX: u32 = 100;
 /// Looks at tables for one command: more than a packet of many statements names tables.
 const LOOKS_MAX: u32 = 1_000;
-/// More than a look takes at most.
-const PACKET_LOOKS_MAX: Duration = Duration::from_secs(10);
 
 /// Ids that were taken for the command and are not in it yet.
 #[derive(Debug)]
@@ -130,7 +129,8 @@ struct Held {
     under: Arc<Tables>,
     target: Arc<Target>,
     ids: IdBlock,
-    since: Instant,
+    /// The looks at the table that had ended by then.
+    looks: u64,
 }
 
 /// The facts that were found out for the client's present command. The session keeps the rest of them where they
@@ -141,13 +141,11 @@ pub(crate) struct Supplied {
     /// The amount of DDL that had been seen when something was first looked up for the command. Later DDL runs beside
     /// the command, and does not make it look again.
     since: Option<u64>,
-    /// Columns that did not fit the text have been read again.
-    pub(crate) has_read_again: bool,
     looks: u32,
     /// Since when tables are looked at for the command.
     looked_from: Option<Instant>,
-    /// Tables whose columns were read again for their age.
-    read_for_age: Vec<TableName>,
+    /// Tables whose columns were read again, for their age or because they did not fit the text.
+    read_again: Vec<TableName>,
     /// Ids that were waited for, or were at hand while others were waited for. Only the rules that
     /// they were taken under may use them. What is left is not issued.
     ids: Vec<Held>,
@@ -160,10 +158,36 @@ pub(crate) struct Supplied {
 }
 
 impl Supplied {
-    /// Counts one more question. True if it may be asked.
-    pub(crate) fn may_look(&mut self) -> bool {
-        self.lookups += 1;
-        self.lookups <= LOOKUPS_MAX
+    /// Notes what is found out for the command from here on. `is_first`: nothing of its session is under way before it,
+    /// whose DDL would have to be waited for.
+    pub(crate) fn note(&mut self, need: &Need, tables: &Tables, is_first: bool, now: Instant) {
+        match need {
+            Need::Views | Need::Sequences(_) | Need::Users => self.lookups += 1,
+            Need::Table { name, again } => {
+                self.lookups += 1;
+                if is_first {
+                    self.since.get_or_insert_with(|| tables.ddl_seen());
+                }
+                if *again {
+                    self.read_again.push(name.clone());
+                }
+            }
+            Need::Look(_) => {
+                self.looks += 1;
+                self.looked_from = packet_looks_from(self.looked_from, now).or(Some(now));
+            }
+            _ => {}
+        }
+    }
+
+    /// True if one more question may be asked.
+    pub(crate) fn may_look(&self) -> bool {
+        self.lookups < LOOKUPS_MAX
+    }
+
+    /// True if the table's columns may be read again, which did not fit the text.
+    pub(crate) fn may_read_again(&self, table: &TableName) -> bool {
+        self.may_look() && !self.read_again.contains(table)
     }
 
     /// The meaning of a name to the command; never waits.
@@ -174,17 +198,9 @@ impl Supplied {
         }
     }
 
-    /// Something is looked up for the command. `is_first`: nothing of its session is under way before
-    /// it, whose DDL would have to be waited for.
-    pub(crate) fn begin_looking(&mut self, tables: &Tables, is_first: bool) {
-        if is_first {
-            self.since.get_or_insert_with(|| tables.ddl_seen());
-        }
-    }
-
     /// The table whose columns were read so long ago that they are read again before the statements continue.
     pub(crate) fn outdated<'a>(
-        &mut self,
+        &self,
         tables: &Tables,
         mut inserts: impl Iterator<Item = &'a InsertPlan>,
     ) -> Option<Need> {
@@ -193,32 +209,26 @@ impl Supplied {
         let insert = inserts.find(|insert| insert.lists_none && tables.may_be_outdated(&insert.target))?;
         let (schema, table) = insert.target.named();
         let name = TableName::new(schema, table);
-        if self.read_for_age.contains(&name) || !self.may_look() {
-            return None;
-        }
-        self.read_for_age.push(name.clone());
-        Some(Need::Table { name, again: true })
+        self.may_read_again(&name).then_some(Need::Table { name, again: true })
     }
 
     pub(crate) fn put(&mut self, tables: &Arc<Tables>, target: Arc<Target>, ids: IdBlock) {
-        self.ids.push(Held { under: tables.clone(), target, ids, since: Instant::now() });
+        let looks = target.usage.looks.ended.load(Ordering::Acquire);
+        self.ids.push(Held { under: tables.clone(), target, ids, looks });
     }
 
     /// The look at a table before its ids are taken, if the statement hides collisions and it is due. The looks at all tables of a packet count for
-    /// [`PACKET_LOOKS_MAX`], or those at its first tables would be too old when the last one is looked at.
+    /// 10 s ([`packet_looks_from`]), or those at its first tables would be too old when the last one is looked at.
     pub(crate) fn look_before(
-        &mut self,
+        &self,
         tables: &Tables,
         insert: &InsertPlan,
         target: &Arc<Target>,
     ) -> Result<(), Unsent> {
-        let from = self.looked_from.filter(|from| from.elapsed() < PACKET_LOOKS_MAX);
-        if !insert.hides_collisions() || !tables.must_be_seen(target, from) {
+        if !insert.hides_collisions() || !tables.must_be_seen(target, self.looked_from) {
             return Ok(());
         }
-        self.looked_from = Some(from.unwrap_or_else(Instant::now));
-        self.looks += 1;
-        if self.looks <= LOOKS_MAX {
+        if self.looks < LOOKS_MAX {
             return Err(Need::Look(Arc::clone(target)).into());
         }
         let why = "Rowstamp cannot look at so many tables for one packet, or others keep storing ids in them; send fewer statements at a time";
@@ -232,8 +242,8 @@ impl Supplied {
         n: NonZeroU64,
     ) -> Option<IdBlock> {
         // Another session's look may have found them in the table meanwhile.
-        self.ids
-            .retain(|held| Arc::ptr_eq(&held.under, tables) && !held.target.was_looked_at_since(held.since));
+        let is_unlooked = |held: &Held| held.looks == held.target.usage.looks.ended.load(Ordering::Acquire);
+        self.ids.retain(|held| Arc::ptr_eq(&held.under, tables) && is_unlooked(held));
         let at = self.ids.iter().position(|held| held.target == *target && held.ids.count() == n.get())?;
         Some(self.ids.remove(at).ids)
     }

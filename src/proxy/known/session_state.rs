@@ -344,11 +344,11 @@ impl SessionState {
         self.knowledge = Knowledge::Never;
     }
 
-    /// The row that answers [`crate::proxy::known::tracking::STATE_SQL`].
-    pub(crate) fn take_state(&mut self, row: Option<&[u8]>) {
+    /// The row that answers [`crate::proxy::known::tracking::STATE_SQL`]. False if it cannot be read.
+    pub(crate) fn take_state(&mut self, row: Option<&[u8]>) -> bool {
         if matches!(self.knowledge, Knowledge::Never) {
             // Changes are not reported, so what is true now may not be true later.
-            return;
+            return true;
         }
         if let Some((state, found, has_set_id)) = row.and_then(|row| self.parse_state(row)) {
             self.set_id.read(has_set_id);
@@ -362,12 +362,10 @@ impl SessionState {
             self.default = DefaultDatabase::Is(state.database.clone());
             self.sql_prepared.collation = state.settings.as_ref().map(|settings| settings.collation.clone());
             self.knowledge = Knowledge::Known(state);
-        } else {
-            tracing::warn!(
-                "cannot read the session's state: Rowstamp refuses the session's statements on tables with a rule"
-            );
-            self.cannot_be_known();
+            return true;
         }
+        self.cannot_be_known();
+        false
     }
 
     /// And what was tracked, and whether `insert_id` is set.

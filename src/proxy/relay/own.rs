@@ -25,6 +25,9 @@ pub(crate) enum Question<'a> {
     Load(&'a [u8]),
 }
 
+const STATE_UNREADABLE: &str =
+    "cannot read the session's state: Rowstamp refuses the session's statements on tables with a rule";
+
 impl Relay {
     /// Sends a question before the client's next command. The client's lane must be clear.
     pub(crate) fn send_question(&mut self, question: &Question<'_>) {
@@ -109,8 +112,10 @@ impl Relay {
         }
         let error = own.first.as_deref().and_then(parse_err);
         let Some((code, text)) = error else {
-            if let Purpose::ReadState = own.purpose {
-                self.known.session.take_state(own.row.as_deref());
+            if let Purpose::ReadState = own.purpose
+                && !self.known.session.take_state(own.row.as_deref())
+            {
+                tracing::warn!("{STATE_UNREADABLE}");
             }
             return;
         };
@@ -126,7 +131,7 @@ impl Relay {
             }
             Purpose::Track | Purpose::ReadState => {
                 self.known.session.cannot_be_known();
-                "cannot read the session's state: Rowstamp refuses the session's statements on tables with a rule"
+                STATE_UNREADABLE
             }
             Purpose::DropStage => "the temporary table of an INSERT ... SELECT could not be dropped",
             Purpose::SetId => "insert_id could not be restored after a refused statement",

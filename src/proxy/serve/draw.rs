@@ -2,6 +2,7 @@
 //! command is decided. From here on it is read as if the client had written the ids.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::mysql::error::Refusal;
 use crate::mysql::packet::as_packets;
@@ -31,6 +32,7 @@ impl Session {
         if self.is_drawn(tables, arrived)? || !tables.has_draws() {
             return Ok(None);
         }
+        self.relay.known.session.drawn.age(Instant::now());
         let came = *arrived;
         let drawing =
             self.decide(tables, came, |known, by, payload| draws::draw(known, by, came.text(payload)))?;
@@ -132,7 +134,7 @@ impl Session {
         let answer = self.ask(Question::Prepare(sql.as_bytes())).await?;
         let is_there = !matches!(&answer, Err(error) if NO_FUNCTION.contains(&error.code));
         let database = self.relay.known.session.state().and_then(|state| state.database.clone());
-        self.relay.known.session.drawn.answered(name, database, ddl, is_there);
+        self.relay.known.session.drawn.answered(name, database, ddl, is_there, Instant::now());
         Ok(())
     }
 }

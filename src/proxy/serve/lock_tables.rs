@@ -9,9 +9,10 @@ use crate::mysql::ok::status;
 use crate::proxy::known::answered::{ServerError, digits, lock_probe, says_locked};
 use crate::proxy::relay::own::Question;
 use crate::proxy::serve::session::{Going, Session, Stop};
-use crate::rewrite::plan::target::{Target, Unseen};
+use crate::rewrite::plan::target::Target;
 use crate::sql::look::LooksBack;
 use crate::table_name::TableName;
+use crate::table_use::Unseen;
 use crate::tables::Tables;
 
 /// The server says so without a wait: ER_TABLEACCESS_DENIED_ERROR, ER_COLUMNACCESS_DENIED_ERROR.

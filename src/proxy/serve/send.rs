@@ -4,7 +4,6 @@ use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
 use crate::mysql::packet::{packets_of, payload_of};
 use crate::proxy::decide::params::Params;
-use crate::proxy::decide::refusals::trace_refusal;
 use crate::proxy::decide::verdict::FilledPacket;
 use crate::proxy::known::explicit::set_id::SetId;
 use crate::proxy::known::inserts::InsertReply;
@@ -40,13 +39,6 @@ impl Session {
         self.relay.answer(refusal, arrived.packets);
         self.reset_long_data(sent_ahead);
         Progress::Done
-    }
-
-    /// Leaves the trace of a command that is refused for what it says, or for want of an id.
-    pub(super) fn trace(&self, arrived: Arrived, payload: &[u8], refusal: &Refusal) {
-        let is_text = matches!(arrived.command, Command::Query | Command::StmtPrepare);
-        let text = is_text.then(|| arrived.text(payload));
-        trace_refusal(&self.relay.known, text, arrived.statement, refusal);
     }
 
     /// Answers a command with an error of the server's, which it gave to a question of ours.

@@ -18,7 +18,6 @@ use crate::mysql::ok::{self, Form, Loaded, OkPacket, status};
 use crate::mysql::prepared::{Execute, Expected};
 use crate::mysql::reader::put_lenenc_bytes;
 use crate::mysql::response::PrepareOk;
-use crate::proxy::decide::refusals::trace_forwarded;
 use crate::proxy::decide::set_id::{expect, take_ids};
 use crate::proxy::decide::staged::lost;
 use crate::proxy::decide::verdict::{Task, malformed, refused, state_unknown};
@@ -392,7 +391,7 @@ impl Session {
     }
 
     async fn forward_staged(&mut self, job: &Job<'_>, why: &str) -> Result<(), Stop> {
-        trace_forwarded(&self.relay.known, job.text, why);
+        self.trace_forwarded(job.text, why);
         self.until(|relay| relay.up.is_clear()).await?;
         let nr_shift = self.relay.send_later(job.payload, self.relay.command_packets.into());
         let effects = Effects::forwarded(vec![job.insert.target.clone()]);

@@ -18,6 +18,7 @@ use crate::proxy::relay::own::Question;
 use crate::proxy::relay::{Arrived, Violation};
 use crate::proxy::serve::progress::{Later, Packet, Progress};
 use crate::proxy::serve::session::{Going, Session};
+use crate::rewrite::plan::effects::Effects;
 use crate::tables::Tables;
 
 /// ER_UNSUPPORTED_PS
@@ -94,11 +95,16 @@ impl Session {
                 }
                 self.pass(arrived, may_change_session, note)
             }
-            Ok(Verdict::PassActing(effects)) => {
-                let effects = Arc::new(effects);
-                self.pass(arrived, false, Note::PrepareActing(effects.clone()));
-                self.relay.known.statements.prepare_acting(effects);
-                Progress::Done
+            Ok(Verdict::PassActing(effects)) => self.pass_acting(arrived, effects),
+            Ok(Verdict::Forward { natively, why }) => {
+                self.trace_forwarded(arrived.text(&self.relay.payload(arrived)), &why);
+                let effects = Effects::forwarded(natively);
+                if arrived.command == Command::StmtPrepare {
+                    return self.pass_acting(arrived, effects);
+                }
+                let may_change_session = !effects.leave_session();
+                let note = Note::statements(Vec::new(), Vec::new(), effects);
+                self.pass(arrived, may_change_session, note)
             }
             Ok(Verdict::Prepare(kept)) => self.prepare(arrived, kept),
             Ok(Verdict::Cut(at)) => {
@@ -130,6 +136,14 @@ impl Session {
                 Progress::Later(Box::new(Later { sets: None, packet, tables }))
             }
         }
+    }
+
+    /// COM_STMT_PREPARE of a text that does something when it is executed.
+    fn pass_acting(&mut self, arrived: Arrived, effects: Effects) -> Progress {
+        let effects = Arc::new(effects);
+        self.pass(arrived, false, Note::PrepareActing(effects.clone()));
+        self.relay.known.statements.prepare_acting(effects);
+        Progress::Done
     }
 
     /// COM_STMT_PREPARE of an INSERT: with parameters of ours, or as it came where no rule concerns

@@ -25,6 +25,8 @@ impl Session {
 
     async fn find_out(&mut self, command: Command, need: Need) -> Result<(), Stop> {
         let limit = self.shared.id_deadline;
+        let is_first = self.relay.outstanding.is_empty();
+        self.relay.known.supplied.note(&need, &self.shared.tables.now(), is_first, Instant::now());
         match need {
             Need::State { must_ask } => {
                 if must_ask && self.relay.known.session.ask() {

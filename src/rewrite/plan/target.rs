@@ -1,119 +1,13 @@
 //! The table that a statement inserts into.
 
 use std::fmt::Display;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::time::Instant;
-
-use parking_lot::Mutex;
+use std::sync::Arc;
 
 use crate::ids::range::Spacing;
-use crate::meter::Counter;
 use crate::rules::model::{
     Collide, ColumnShape, Explicit, GeneratorSpec, InsertId, Rule, TableShape, Unavailable,
 };
-
-/// The ids that were taken for a table since the process began. Any two compare as equal: whatever was counted, a
-/// table is the same.
-#[derive(Debug, Default)]
-pub struct Filled {
-    counted: Arc<Counted>,
-    pub looks: Looks,
-}
-
-#[derive(Debug, Default)]
-struct Counted {
-    /// Statements and ids. Two kilobytes: not for tables that nobody inserts into.
-    taken: OnceLock<Box<[Counter; 2]>>,
-    overtaken: AtomicU64,
-}
-
-/// The looks at the table's highest id (`tables/looks`).
-#[derive(Debug, Default)]
-pub struct Looks {
-    /// Held while the table is looked at: others that wait for the same look find that it is done.
-    pub looking: tokio::sync::Mutex<()>,
-    /// The number of statements that may give rows other ids, as seen before the last look.
-    pub moves: AtomicU64,
-    /// True if statements have taken ids for the table since the background looked at it.
-    pub is_used: AtomicBool,
-    /// The last look: when it began, from which its age counts, and when it ended. `None`: it failed.
-    pub looked_at: Mutex<Option<(Instant, Instant)>>,
-    /// The number of times that an id has collided, the server has numbered rows, or a generator could not be raised: each
-    /// time it is to be raised above the table's ids.
-    pub due: AtomicU64,
-    /// The value of `due` when the generator was raised last.
-    pub done: AtomicU64,
-    /// When it was logged last that ids came into the table without the generator.
-    pub told: Mutex<Option<Instant>>,
-    /// The last look failed: statements that hide no collision get ids meanwhile.
-    pub is_failing: AtomicBool,
-    /// The last look for a statement that hides collisions, if it failed: when it began, and why.
-    pub failed: Mutex<Option<(Instant, Unseen)>>,
-    /// The generator was raised above this id, and when.
-    pub above: Mutex<Option<(u64, Instant)>>,
-    /// When the server numbered rows last.
-    pub native_at: Mutex<Option<Instant>>,
-    /// True if an index begins with the id: without one, a look takes a look at each row. Unset where that is not known.
-    pub has_index: Mutex<Option<bool>>,
-}
-
-/// Why the highest id of a table is not known, for the client whose statement needs it.
-#[derive(Debug, Clone)]
-pub struct Unseen {
-    pub why: String,
-    /// A session that waits for the lock, or whose transaction uses the table, can read the id.
-    pub is_locked: bool,
-}
-
-impl Unseen {
-    pub fn new(why: impl Into<String>) -> Self {
-        Unseen { why: why.into(), is_locked: false }
-    }
-}
-
-impl Filled {
-    /// A statement that took so many ids.
-    pub fn note(&self, ids: u64) {
-        let [statements, taken] = &**self.counted.taken.get_or_init(Box::default);
-        statements.add(1);
-        taken.add(ids);
-        if !self.looks.is_used.load(Ordering::Relaxed) {
-            self.looks.is_used.store(true, Ordering::Relaxed);
-        }
-    }
-
-    /// The number of times that ids came into the table without the generator, and it was raised above them.
-    pub fn overtaken(&self) -> u64 {
-        self.counted.overtaken.load(Ordering::Relaxed)
-    }
-
-    pub fn note_overtaken(&self) {
-        self.counted.overtaken.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// The counts of this table for another one, which counts as this one but has looks of its own.
-    #[must_use]
-    pub fn of_another(&self) -> Filled {
-        Filled { counted: Arc::clone(&self.counted), looks: Looks::default() }
-    }
-
-    /// Statements and ids.
-    pub fn get(&self) -> (u64, u64) {
-        self.counted.taken.get().map_or((0, 0), |counters| {
-            let [statements, ids] = &**counters;
-            (statements.get(), ids.get())
-        })
-    }
-}
-
-impl PartialEq for Filled {
-    fn eq(&self, _: &Filled) -> bool {
-        true
-    }
-}
-
-impl Eq for Filled {}
+use crate::table_use::TableUse;
 
 /// A ruled table as it is now.
 #[derive(Debug, Clone, PartialEq)]
@@ -128,7 +22,7 @@ pub struct Target {
     /// The statement names a view of the table; `shape` is the view's then.
     pub view: Option<Through>,
     /// The table's own: also of what goes through a view.
-    pub filled: Arc<Filled>,
+    pub usage: Arc<TableUse>,
 }
 
 /// A view through which rows go into a ruled table.
@@ -141,11 +35,6 @@ pub struct Through {
 }
 
 impl Target {
-    /// Ids that were taken before may have been found in the table.
-    pub fn was_looked_at_since(&self, moment: Instant) -> bool {
-        self.filled.looks.looked_at.lock().is_some_and(|(_, ended)| ended > moment)
-    }
-
     /// The target of calls that draw ids for no table. Its name is one that no table of the rules has.
     pub fn of_generator(spec: &GeneratorSpec) -> Self {
         let (name, origin) = (spec.name.clone(), spec.origin.clone());
@@ -159,7 +48,7 @@ impl Target {
     }
 
     pub fn new(rule: Arc<Rule>, table: &str, shape: Option<Arc<TableShape>>, spacing: Spacing) -> Self {
-        Target { rule, table: table.to_owned(), shape, spacing, view: None, filled: Arc::default() }
+        Target { rule, table: table.to_owned(), shape, spacing, view: None, usage: Arc::default() }
     }
 
     /// The statement's name for the id's column.

@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::name_of;
-use crate::rewrite::plan::target::{Target, Unseen};
+use crate::rewrite::plan::target::Target;
+use crate::table_use::Unseen;
 use crate::tables::{TableError, Tables};
 
 const LOCKED: &str = "the table is locked (LOCK TABLES or DDL)";
@@ -14,7 +15,7 @@ impl Tables {
     /// `Ok`: a right is missing for good, or the server will tell the statement the same.
     pub(in crate::tables) fn note_failure(&self, target: &Target, error: &TableError) -> Result<(), Unseen> {
         warn_of_failure(target, error);
-        let looks = &target.filled.looks;
+        let looks = &target.usage.looks;
         match error {
             TableError::Schema(error) if error.is_locked() => {
                 Err(Unseen { is_locked: true, ..Unseen::new(LOCKED) })
@@ -44,7 +45,7 @@ pub(in crate::tables) fn unseen_within(limit: Duration) -> Unseen {
 
 /// One line a failure, however long it lasts.
 pub(super) fn warn_of_failure(target: &Target, error: &dyn Display) {
-    if !target.filled.looks.is_failing.swap(true, Ordering::Relaxed) {
+    if !target.usage.looks.is_failing.swap(true, Ordering::Relaxed) {
         tracing::warn!(
             table = name_of(target), generator = %target.rule.generator, %error,
             "Rowstamp cannot read the table's highest id, or not raise the generator above it: plain INSERTs may get error 1062, and others \
@@ -54,5 +55,5 @@ pub(super) fn warn_of_failure(target: &Target, error: &dyn Display) {
 }
 
 pub(super) fn note_success(target: &Target) {
-    target.filled.looks.is_failing.store(false, Ordering::Relaxed);
+    target.usage.looks.is_failing.store(false, Ordering::Relaxed);
 }

@@ -2,8 +2,11 @@
 
 use std::time::SystemTime;
 
+use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
 use crate::proxy::known::Known;
+use crate::proxy::relay::Arrived;
+use crate::proxy::serve::session::Session;
 use crate::sessions::refused::RefusedStatement;
 use crate::sql::dialect::Dialect;
 use crate::sql::digest::{Digest, digest};
@@ -18,26 +21,30 @@ const NO_ID: &str = concat!(
 const FORWARDED: &str =
     "a statement that cannot be rewritten went to the server as it came (rewrite.on_doubt = \"forward\")";
 
-/// The command is refused for what it says, or for want of an id. `text`: `None`, for an execution. `statement`: what it
-/// executes, by the client's id.
-pub(crate) fn trace_refusal(known: &Known, text: Option<&[u8]>, statement: Option<u32>, refusal: &Refusal) {
-    let (why, line) = match refusal {
-        Refusal::Statement(why) | Refusal::NoRight(why) => (why, REFUSED),
-        Refusal::NoId(why) => (why, NO_ID),
-        _ => return,
-    };
-    let statement = statement.and_then(|id| known.statements.get(id)).filter(|_| text.is_none());
-    let (text, dialect) = match statement.map(|statement| &statement.kept.source) {
-        Some(source) => (source.text.as_deref(), source.dialect),
-        None => (text, dialect_now(known)),
-    };
-    trace(known, text, &dialect, why, line);
-}
+impl Session {
+    /// The command is refused for what it says, or for want of an id.
+    pub(super) fn trace(&self, arrived: Arrived, payload: &[u8], refusal: &Refusal) {
+        let (why, line) = match refusal {
+            Refusal::Statement(why) | Refusal::NoRight(why) => (why, REFUSED),
+            Refusal::NoId(why) => (why, NO_ID),
+            _ => return,
+        };
+        let known = &self.relay.known;
+        if matches!(arrived.command, Command::Query | Command::StmtPrepare) {
+            return trace(known, Some(arrived.text(payload)), &dialect_now(known), why, line);
+        }
+        let statement = arrived.statement.and_then(|id| known.statements.get(id));
+        match statement.map(|statement| &statement.kept.source) {
+            Some(source) => trace(known, source.text.as_deref(), &source.dialect, why, line),
+            None => trace(known, None, &dialect_now(known), why, line),
+        }
+    }
 
-/// A text goes on as it came, and would have been refused.
-pub(crate) fn trace_forwarded(known: &Known, text: &[u8], why: &str) {
-    let why = format!("went to the server as it came; {why}");
-    trace(known, Some(text), &dialect_now(known), &why, FORWARDED);
+    /// A text goes on as it came, and would have been refused.
+    pub(super) fn trace_forwarded(&self, text: &[u8], why: &str) {
+        let (known, why) = (&self.relay.known, format!("went to the server as it came; {why}"));
+        trace(known, Some(text), &dialect_now(known), &why, FORWARDED);
+    }
 }
 
 fn dialect_now(known: &Known) -> Dialect {
