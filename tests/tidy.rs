@@ -638,6 +638,16 @@ fn what_is_pure_touches_nothing() {
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
+/// Numbers of a peer's are read where every read is checked and named.
+#[test]
+fn numbers_of_a_peer_are_read_by_the_reader() {
+    let by_hand = |text: &str| ["from_le_bytes", "from_be_bytes"].iter().any(|word| text.contains(word));
+    let found: Vec<_> =
+        modules().into_iter().filter(|(_, text)| by_hand(text)).map(|(module, _)| module).collect();
+    // The verifier's are a digest's.
+    assert_eq!(found, ["mysql::reader", "proxy::verifier"]);
+}
+
 #[test]
 fn nothing_is_left_for_later() {
     let here = Path::new(file!()).file_name().unwrap();

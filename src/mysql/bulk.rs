@@ -55,10 +55,9 @@ impl<'a> Bulk<'a> {
     pub fn parse(payload: &'a [u8], params: u16, known: Option<&[ParamType]>) -> Result<Self, BulkError> {
         let mut r = Reader::new(payload);
         let head = r.bytes(HEAD_BYTES, "head of a bulk execution")?;
-        let flags = match *head {
-            [.., low, high] => u16::from_le_bytes([low, high]),
-            _ => 0,
-        };
+        let mut last = Reader::new(head);
+        last.bytes(HEAD_BYTES - 2, "statement id")?;
+        let flags = last.u16("flags")?;
         if params == 0 || flags & !SEND_TYPES != 0 {
             return Err(BulkError::Unsupported);
         }

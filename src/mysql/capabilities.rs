@@ -65,14 +65,12 @@ impl Capabilities {
 
     /// The 32 bits of both vendors.
     pub fn base(self) -> u32 {
-        let [a, b, c, d, ..] = self.0.to_le_bytes();
-        u32::from_le_bytes([a, b, c, d])
+        u32::try_from(self.0 & u64::from(u32::MAX)).unwrap_or_default()
     }
 
     /// MariaDB's extended bits.
     pub fn extended(self) -> u32 {
-        let [.., a, b, c, d] = self.0.to_le_bytes();
-        u32::from_le_bytes([a, b, c, d])
+        u32::try_from(self.0 >> 32).unwrap_or_default()
     }
 
     /// True if all bits of `other` are set.

@@ -12,6 +12,7 @@ use zstd::bulk::Compressor;
 use zstd::stream::raw::{DParameter, Decoder, Operation};
 
 use super::capabilities::Capabilities;
+use super::reader::{Malformed, Reader};
 
 /// Bytes in front of every body.
 pub const HEADER_BYTES: usize = 7;
@@ -121,10 +122,10 @@ struct Header {
 }
 
 impl Header {
-    #[allow(clippy::many_single_char_names)] // Bytes of two numbers.
-    fn parse([a, b, c, frame_nr, x, y, z]: [u8; HEADER_BYTES]) -> Self {
-        let three = |a, b, c| u32::from_le_bytes([a, b, c, 0]) as usize;
-        Header { body_bytes: three(a, b, c), frame_nr, plain_bytes: three(x, y, z) }
+    fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut r = Reader::new(bytes);
+        let (body_bytes, frame_nr) = (r.u24("frame length")? as usize, r.u8("frame number")?);
+        Ok(Header { body_bytes, frame_nr, plain_bytes: r.u24("length before packing")? as usize })
     }
 
     #[allow(clippy::many_single_char_names)] // Bytes of two numbers.
@@ -340,7 +341,7 @@ impl Unpacker {
 
     /// The header is whole.
     fn begin(&mut self) -> Result<(), FrameError> {
-        let header = Header::parse(self.header);
+        let header = Header::parse(&self.header).map_err(|_| FrameError::CutShort)?;
         self.frame_nr = header.frame_nr;
         self.state = match header {
             // Empty: MySQL and MariaDB wait for the next one.

@@ -2,6 +2,7 @@
 //! Sources: MySQL manual, "ERR_Packet"; "MySQL Error Reference" for codes, SQL states and texts.
 
 use super::compressed::BadLevel;
+use super::reader::Reader;
 
 /// The beginning of an error text that is Rowstamp's own, as no server has it.
 pub const PREFIX: &str = "rowstamp: ";
@@ -149,6 +150,8 @@ impl Refusal {
 /// Servers cut their texts at MYSQL_ERRMSG_SIZE; clients have a buffer of that size.
 const MESSAGE_BYTES_MAX: usize = 511;
 
+const SQL_STATE_BYTES: usize = 5;
+
 /// An ERR packet's payload, as `PROTOCOL_41` has it.
 pub fn err_payload(code: u16, sql_state: [u8; 5], message: &str) -> Vec<u8> {
     let [low, high] = code.to_le_bytes();
@@ -161,13 +164,19 @@ pub fn err_payload(code: u16, sql_state: [u8; 5], message: &str) -> Vec<u8> {
 
 /// Code and text of an ERR packet that a server sent, for the log. `None`: no ERR packet.
 pub fn parse_err(payload: &[u8]) -> Option<(u16, String)> {
-    let [0xFF, low, high, text @ ..] = payload else { return None };
+    let mut r = Reader::new(payload);
+    let code = err_code(&mut r)?;
     // A server that refuses before its greeting may leave the SQL state away.
-    let text = match text {
-        [b'#', _, _, _, _, _, text @ ..] => text,
-        _ => text,
-    };
-    Some((u16::from_le_bytes([*low, *high]), String::from_utf8_lossy(text).into_owned()))
+    if r.peek() == Some(b'#') && r.left() > SQL_STATE_BYTES {
+        r.bytes(1 + SQL_STATE_BYTES, "SQL state").ok()?;
+    }
+    Some((code, String::from_utf8_lossy(r.rest()).into_owned()))
+}
+
+/// The code of an ERR packet. `None`: it is none.
+pub fn err_code(r: &mut Reader<'_>) -> Option<u16> {
+    let is_err = r.u8("header") == Ok(0xFF);
+    is_err.then(|| r.u16("error code").ok())?
 }
 
 /// True if a server answers with this error to everything but the change of the password: `ER_MUST_CHANGE_PASSWORD`,

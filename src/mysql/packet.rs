@@ -4,6 +4,8 @@
 
 use std::borrow::Cow;
 
+use super::reader::Reader;
+
 /// Bytes in front of every payload.
 pub const HEADER_BYTES: usize = 4;
 /// A packet of this length is followed by another one of the same payload.
@@ -18,8 +20,9 @@ pub struct Header {
 impl Header {
     /// `None` while fewer than four bytes are there.
     pub fn parse(bytes: &[u8]) -> Option<Header> {
-        let [a, b, c, packet_nr, ..] = *bytes else { return None };
-        Some(Header { payload_bytes: u32::from_le_bytes([a, b, c, 0]) as usize, packet_nr })
+        let mut r = Reader::new(bytes);
+        let payload_bytes = r.u24("payload length").ok()? as usize;
+        Some(Header { payload_bytes, packet_nr: r.u8("packet number").ok()? })
     }
 
     /// True if another packet of the same payload follows.

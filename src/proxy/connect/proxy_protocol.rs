@@ -126,7 +126,7 @@ fn belonging(header: &[u8], ahead: &[u8]) -> Belongs {
     let begins = |prefix: &[u8]| all.iter().zip(prefix).all(|(byte, expected)| byte == expected);
     let end = if begins(v2::PROTOCOL_PREFIX) {
         match all.get(V2_BYTES_MIN - 2..V2_BYTES_MIN) {
-            Some(&[high, low]) => Some(V2_BYTES_MIN + usize::from(u16::from_be_bytes([high, low]))),
+            Some(&[high, low]) => Some(V2_BYTES_MIN + (usize::from(high) << 8) + usize::from(low)),
             _ => None,
         }
     } else if begins(V1_PREFIX) {

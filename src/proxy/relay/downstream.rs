@@ -4,9 +4,10 @@
 
 use std::time::Instant;
 
+use crate::mysql::error::err_code;
 use crate::mysql::ok::{Filled, Form, OkPacket, Patch, StateReport, status};
 use crate::mysql::packet::{HEADER_BYTES, Header, put_packets};
-use crate::mysql::reader::Malformed;
+use crate::mysql::reader::{Malformed, Reader};
 use crate::mysql::response::{Control, Follower, Kind, PrepareOk, Progress};
 use crate::proxy::known::inserts::Settled;
 use crate::proxy::known::need::Right;
@@ -23,7 +24,9 @@ const EOF_BYTES: usize = 5;
 /// True if rows ended with the status bit that the session's state has changed: an EOF has no room
 /// to tell how. MySQL does not set it there.
 fn eof_reports_state(payload: &[u8]) -> bool {
-    matches!(payload, [.., low, high] if u16::from_le_bytes([*low, *high]) & status::SESSION_STATE_CHANGED != 0)
+    let mut r = Reader::new(payload);
+    let status = r.bytes(EOF_BYTES - 2, "header and warnings").and_then(|_| r.u16("status"));
+    status.is_ok_and(|status| status & status::SESSION_STATE_CHANGED != 0)
 }
 
 /// The payload of such an end of rows, without that bit.
@@ -318,8 +321,7 @@ impl Relay {
         // Unknown column, wrong number of values, no such table, no default value (of a view), out
         // of range, wrong value.
         const OF_COLUMNS: [u16; 7] = [1054, 1136, 1146, 1264, 1364, 1366, 1423];
-        let &[ERR, low, high, ..] = payload else { return };
-        let code = u16::from_le_bytes([low, high]);
+        let Some(code) = err_code(&mut Reader::new(payload)) else { return };
         let Some(entry) = self.outstanding.forward() else { return };
         for insert in entry.note.inserts() {
             self.known.rights.note_error(&insert.target, code);

@@ -109,13 +109,14 @@ impl Lane {
     pub(crate) fn accept_rows(&mut self, numbers: &mut Numbers) -> usize {
         let (mut at, mut rows) = (0, 0);
         let window = self.window_mut();
-        while let Some(&[a, b, c, packet_nr, first]) = window.get(at..).and_then(<[u8]>::first_chunk) {
-            let payload_bytes = u32::from_le_bytes([a, b, c, 0]) as usize;
-            let end = at + HEADER_BYTES + payload_bytes;
-            if !is_plain_row(payload_bytes, first) || window.len() < end {
+        while let Some(header) = window.get(at..).and_then(Header::parse)
+            && let Some(&first) = window.get(at + HEADER_BYTES)
+        {
+            let end = at + header.packet_bytes();
+            if !is_plain_row(header.payload_bytes, first) || window.len() < end {
                 break;
             }
-            let Some(nr) = numbers.take(packet_nr) else { break };
+            let Some(nr) = numbers.take(header.packet_nr) else { break };
             if let Some(place) = window.get_mut(at + HEADER_BYTES - 1) {
                 *place = nr;
             }

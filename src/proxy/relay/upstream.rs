@@ -8,6 +8,7 @@ use crate::mysql::command::{Command, Reply};
 use crate::mysql::error::Refusal;
 use crate::mysql::packet::{HEADER_BYTES, Header, Whole, payload_of, whole_payload};
 use crate::mysql::prepared::statement_id;
+use crate::mysql::reader::Reader;
 use crate::proxy::known::moves::plain_name;
 use crate::proxy::known::need::Need;
 use crate::proxy::known::note::Note;
@@ -306,16 +307,13 @@ impl Relay {
             | Command::StmtSendLongData
             | Command::StmtBulkExecute
             | Command::StmtFetch => {
-                if header.payload_bytes < 5 {
-                    // Too short to name a statement; the server says so.
-                    return pass(false, Note::Nothing);
-                }
                 // With the flags of an execution, which tell the form of its response.
                 let end = HEADER_BYTES + header.payload_bytes.min(6);
                 let Some(start) = self.up.window().get(HEADER_BYTES..end) else {
                     return Err(Step::More(end));
                 };
-                let id = statement_id(start).unwrap_or_default();
+                // Too short to name a statement; the server says so.
+                let Ok(id) = statement_id(start) else { return pass(false, Note::Nothing) };
                 match command {
                     _ if self.known.statements.is_refused(id) => Ok(Treatment::Read),
                     Command::StmtSendLongData if self.known.statements.draws(id) => Ok(Treatment::LongData),
@@ -532,8 +530,9 @@ impl Relay {
     fn long_data(&mut self, header: Header) -> Step {
         self.owes_last = false;
         if header.payload_bytes >= 7 {
-            let Some(number) = self.up.window().get(PARAM) else { return Step::More(PARAM.end) };
-            let number = <[u8; 2]>::try_from(number).map_or(0, u16::from_le_bytes);
+            let number =
+                self.up.window().get(PARAM).map(|bytes| Reader::new(bytes).u16("parameter's number"));
+            let Some(Ok(number)) = number else { return Step::More(PARAM.end) };
             let drawing = self.named_statement().and_then(|id| self.known.statements.drawing(id));
             let param = drawing.map_or(number, |statement| statement.draws.moved(number));
             self.note_long_data(number);

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 
 use crate::mysql::command::Command::{self, self as C};
 use crate::mysql::error::Refusal;
+use crate::mysql::reader::Reader;
 
 /// COM_STMT_EXECUTE: the command, the statement's id, flags, a count.
 const EXECUTE_BYTES_MIN: usize = 10;
@@ -29,7 +30,7 @@ pub(crate) type SharedState = Arc<Mutex<ConnectionState>>;
 /// has no answer.
 pub(crate) fn filter(mut payload: Vec<u8>, state: &mut ConnectionState) -> Result<Option<Vec<u8>>, Refusal> {
     let (&command, rest) = payload.split_first().ok_or(Refusal::UnknownCommand(0))?;
-    let statement = rest.first_chunk().map(|id| u32::from_le_bytes(*id));
+    let statement = Reader::new(rest).u32("statement id").ok();
     let is_prepared = statement.is_some_and(|id| state.prepared.contains_key(&id));
     match Command::from_byte(command) {
         Some(C::Query | C::StmtPrepare | C::InitDb) if std::str::from_utf8(rest).is_err() => {
