@@ -33,7 +33,7 @@ pub enum AddressError {
     Url(String),
     #[error("an IPv6 address needs brackets: [{0}]:port")]
     Brackets(String),
-    /// Its text is not shown: it may hold a password.
+    /// The address is not shown: it may hold a password.
     #[error(
         "an address contains no user and no password; remove them from the address (accounts have their own keys)"
     )]

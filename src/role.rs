@@ -9,9 +9,9 @@ use mysql_async::{Conn, Error, Row};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// It takes writes, and replicates from nobody that we know of.
+    /// The server takes writes, and replicates from nobody that we know of.
     Writable,
-    /// It replicates from another, and takes writes from those who may.
+    /// The server replicates from another, and takes writes from those who may.
     Replica,
     /// `read_only` is set; `super_read_only` sets it too.
     ReadOnly,

@@ -45,9 +45,9 @@ pub enum Count {
     TooLong,
     /// A command that is not relayed (1047).
     UnknownCommand,
-    /// It cannot be read (1835, 1210, 1295, and what has no word of its own).
+    /// A packet that cannot be read (1835, 1210, 1295, and what has no word of its own).
     Malformed,
-    /// It is not prepared (1243).
+    /// The number of a statement that is not prepared (1243).
     UnknownStatement,
 }
 
@@ -103,9 +103,9 @@ pub enum Login {
     Tls,
     Timeout,
     Malformed,
-    /// It could not be reached.
+    /// The server could not be reached.
     Unreachable,
-    /// It ended the login.
+    /// The server ended the login.
     Backend,
     /// This proxy does not relay such a login.
     NotRelayed,

@@ -194,7 +194,7 @@ struct Backend {
     taken: Arc<Taken>,
     /// The clock by which timestamps are made.
     clock: Arc<dyn Clock>,
-    /// It is not compared with the backend's.
+    /// The clock is not compared with the backend's.
     trusts_clock: bool,
     ddl: Arc<Ddl>,
     moves: Arc<Moves>,
@@ -341,7 +341,7 @@ impl Tables {
 
     async fn raise_floor(&self, target: &Target, read: Option<&str>) -> Result<(), TableError> {
         if self.backend.successor.is_some() {
-            // It assigns what it issues ids for.
+            // The successor assigns the tables that it issues ids for.
             return Ok(());
         }
         let generator = self.generator_for(target).await?;

@@ -258,7 +258,7 @@ pub struct BackendRow {
     pub is_up: Option<bool>,
     /// `None`: it was not asked, or did not answer.
     pub is_read_only: Option<bool>,
-    /// It replicates from another. `None`: it was not asked, or did not answer.
+    /// The server replicates from another. `None`: it was not asked, or did not answer.
     pub is_replica: Option<bool>,
     /// Connections for clients that could not be made, by the reason's word.
     pub connect_errors: Vec<(&'static str, u64)>,

@@ -22,7 +22,7 @@ const RETRY_PAUSE: Duration = Duration::from_millis(500);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpSettings {
     pub address: Address,
-    /// It stands in the configuration, so it is an error if it cannot be bound.
+    /// The address stands in the configuration, so it is an error if it cannot be bound.
     pub is_written: bool,
 }
 

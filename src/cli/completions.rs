@@ -16,7 +16,7 @@ pub struct CompletionsArgs {
 }
 
 pub(super) fn run(args: &CompletionsArgs) -> anyhow::Result<ExitCode> {
-    // It is made whole before it is printed: the library panics at a pipe that is closed.
+    // The text is made whole before it is printed: the library panics at a pipe that is closed.
     let mut script = Vec::new();
     generate(args.shell, &mut CommandLine::command(), "rowstamp", &mut script);
     stdout().write_all(&script)?;

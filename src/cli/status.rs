@@ -65,7 +65,7 @@ async fn watch(address: &Address, json: bool) -> anyhow::Result<ExitCode> {
         let shown = match client::ask(address).await {
             Ok(answer) if json => String::from_utf8_lossy(&answer).into_owned(),
             Ok(answer) => screen::screen(&read(&answer)?),
-            // It may be about to start, or to be taken over.
+            // The proxy may be about to start, or to be taken over.
             Err(error) => {
                 eprintln!("{}error: {error}", if clears { CLEAR } else { "" });
                 String::new()

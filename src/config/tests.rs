@@ -115,7 +115,7 @@ fn where_the_status_is() {
         });
         let found = config.http.map(|http| (http.address.to_string(), http.is_written));
         assert_eq!(found, expect, "{line}");
-        // It is found without the rules and the passwords.
+        // The listener's file is found without the rules and the passwords.
         fs::remove_dir_all(folder.path().join("rules")).unwrap();
         let address = super::http_address(&folder.path().join("rowstamp.toml")).unwrap();
         assert_eq!(address.map(|address| address.to_string()), expect.map(|(address, _)| address), "{line}");

@@ -111,7 +111,7 @@ async fn assign_again(tables: &Weak<InForce>, failed: &str) {
     let mut told = None;
     while let Some(tables) = tables.upgrade() {
         let error = match tables.assign_again().await {
-            // It is done when the other process has ended without taking over.
+            // Another process takes over. If it ends without that, the tables are assigned then.
             Ok(()) | Err(TableError::Yielded) => return,
             Err(error) => error.to_string(),
         };

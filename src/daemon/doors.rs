@@ -190,7 +190,7 @@ impl Doors {
 }
 
 impl OpenDoors {
-    /// Their sockets, where there are any.
+    /// The doors' sockets, where there are any.
     pub(super) fn listeners(&self) -> PerDoor<Option<Arc<Listener>>> {
         self.doors.each_ref().map(|door| door.listener.borrow().clone())
     }
@@ -201,7 +201,7 @@ impl OpenDoors {
         SeenDoors { doors, terms: self.terms.clone() }
     }
 
-    /// They accept no more clients, and end with those that there are as soon as what they sent is answered, or after `limit`.
+    /// Closes the doors to new clients. Connections end as soon as what they sent is answered, or after `limit`.
     pub(super) async fn close(self, limit: Duration) {
         let closing = self.doors.map(|door| async move {
             let OpenDoor { close, mut serving, .. } = door;

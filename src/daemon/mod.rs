@@ -231,7 +231,7 @@ pub async fn run(
     };
     drop(incumbent);
     let drain_timeout = shared.load().login.settings.limits.drain_timeout;
-    // Its clients connect again, and are served by who has the socket then, or by another proxy.
+    // The doors' clients connect again, and are served by who has the socket then, or by another proxy.
     let closing = tokio::spawn(doors.close(drain_timeout));
     // Asked for twice: at the door too.
     let hurried = Cell::new(false);

@@ -43,7 +43,7 @@ impl Look<'_> {
         self.findings.push(self.places.error(key, why));
     }
 
-    /// True if it is fine. If it is not, the error becomes a finding.
+    /// Adds an error as a finding about this key. True if there is no error.
     fn is_fine(&mut self, key: &str, tried: anyhow::Result<()>) -> bool {
         let is_fine = tried.is_ok();
         if let Err(error) = tried {

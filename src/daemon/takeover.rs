@@ -129,7 +129,7 @@ impl Incumbent {
         }
     }
 
-    /// True if the other process has taken over. If not, this one continues as before. Both processes log with the same
+    /// Hands over. True if the other process has taken over; else this one continues. Both processes log with the same
     /// `takeover`, the pid of the one that takes over.
     pub(crate) async fn hand(
         &mut self,

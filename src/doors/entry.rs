@@ -69,11 +69,11 @@ pub enum End {
     /// The client went, or said that it goes.
     Client,
     Violation,
-    /// It did not log in in time.
+    /// The client did not log in in time.
     Login,
     /// Too many have logged in.
     TooMany,
-    /// It has to use TLS.
+    /// The client has to use TLS.
     Plain,
     Idle,
     Stalled,

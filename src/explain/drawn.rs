@@ -10,9 +10,9 @@ use crate::sql::lex::Lexer;
 use crate::sql::name;
 
 pub(super) enum Drawn {
-    /// It has no calls that draw.
+    /// The text has no calls that draw, as far as it can be read.
     Nothing,
-    /// It is cut before this byte, so that a statement with calls is alone.
+    /// The text is cut before this byte, so that a statement with calls is alone.
     Cut(usize),
     Refused(PlanRefusal),
     /// The text with ids in place of its calls, and lines that say what is drawn.

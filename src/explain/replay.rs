@@ -55,7 +55,7 @@ impl From<Option<String>> for Database {
 /// The result of planning one text.
 struct Judged {
     planned: Planned,
-    /// It names a table by itself that has a rule in these databases, and which database it means
+    /// The text names a table by itself that has a rule in these databases, and which database it means
     /// is not known.
     may_be_in: Vec<String>,
 }

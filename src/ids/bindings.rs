@@ -239,7 +239,7 @@ mod tests {
         record::decode(&key, &store.load(&key).await.unwrap().unwrap().value).unwrap()
     }
 
-    /// Its floor, and whose the table was.
+    /// The floor, and the generator that issued for the table before.
     fn told(assigned: &Assigned) -> (u64, Option<&str>) {
         (assigned.floor, assigned.moved_from.as_deref())
     }

@@ -525,7 +525,7 @@ fn serve_waiters(state: &mut State) {
             continue;
         };
         if waiter.reply.send(Ok(first)).is_err() {
-            // It gave up in this moment, so nobody has the slots.
+            // The waiter gave up in this moment, so nobody has the slots.
             state.zone.start = first;
             state.issued -= i128::from(waiter.count.get());
         }

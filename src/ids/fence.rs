@@ -208,7 +208,7 @@ impl Fence {
         let Some(found) = self.store.load(&self.subject.key).await? else {
             let key = self.subject.key.clone();
             return Err(match &self.subject.node {
-                // It was taken after the copy was made.
+                // The node was taken after the copy of the store was made.
                 Some((generator, node)) => StoreError::NodeGone { generator: generator.clone(), node: *node },
                 None => StoreError::SteppedBack { key, reason: "the record is missing".to_owned() },
             });

@@ -375,7 +375,7 @@ impl Sequence {
         }
     }
 
-    /// This proxy has moved a table away from it.
+    /// Notes that this proxy has moved a table away from the generator.
     pub async fn follow(&self, moves: &Moves) {
         self.fence.lock().await.follow(moves);
     }

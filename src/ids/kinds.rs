@@ -120,7 +120,7 @@ impl Generator {
         }
     }
 
-    /// This proxy has moved a table away from it.
+    /// Notes that this proxy has moved a table away from the generator.
     pub async fn follow(&self, moves: &Moves) {
         match self {
             Generator::Sequence(sequence) => sequence.follow(moves).await,

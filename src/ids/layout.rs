@@ -55,7 +55,7 @@ impl fmt::Display for Part {
 pub struct Field {
     pub part: Part,
     pub bits: u32,
-    /// Its lowest bit; `None`: right above the field that is next in the list, and the last one at bit 0.
+    /// The field's lowest bit; `None`: right above the field that is next in the list, and the last one at bit 0.
     pub shift: Option<u32>,
 }
 

@@ -64,7 +64,7 @@ pub(super) async fn claim(
     Err(StoreError::Contended { record: Key::slots(name), attempts: ATTEMPTS_MAX })
 }
 
-/// True if the node is ours now. `false`: somebody else wrote its slot, or whether we did is not known.
+/// Writes the owner into the node's slot. True if the node is ours now. `false`: another did, or this is not known.
 async fn put(
     store: &dyn Store,
     name: &str,

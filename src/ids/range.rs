@@ -67,7 +67,7 @@ impl IdBlock {
     }
 
     pub fn last(&self) -> u64 {
-        // It fits: that was looked at when the block was made.
+        // The last id fits: `new` looks at that, and the callers of `proved` have proved it.
         self.first.saturating_add(self.spacing.offset(self.count.get() - 1).unwrap_or(u64::MAX))
     }
 
@@ -83,7 +83,7 @@ impl IdBlock {
         self.count.get()
     }
 
-    /// Its runs: one, or those of its ticks.
+    /// The runs of the block: one, or those of its ticks.
     pub fn runs(self) -> impl Iterator<Item = IdBlock> {
         let IdBlock { first, count, spacing } = self;
         let most = spacing.ticks.map_or(count.get(), |ticks| ticks.ids.get());

@@ -65,7 +65,7 @@ mod tests {
             ((0, Some(70_000), max), 70_000_001, true),
             ((70_000, Some(7), max), 70_000_000, false),
             ((70_000, None, max), max + 1, true),
-            // It stands there already.
+            // The bound stands there already.
             ((max + 1, None, max), max + 1, false),
             // Half of an INT's.
             ((1 << 30, None, 2_147_483_647), 1 << 30, false),

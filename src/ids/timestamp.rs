@@ -355,7 +355,7 @@ impl Timestamp {
         Ok(())
     }
 
-    /// This proxy has moved a table away from it.
+    /// Notes that this proxy has moved a table away from the generator.
     pub async fn follow(&self, moves: &Moves) {
         self.fence.lock().await.follow(moves);
     }

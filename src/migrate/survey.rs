@@ -29,10 +29,10 @@ pub struct Surveyed {
     pub findings: Vec<Note>,
 }
 
+/// The rule that a table has; `none`: it has none yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum Ruled {
-    /// No rule yet.
     None,
     Off {
         generator: String,

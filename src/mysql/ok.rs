@@ -129,7 +129,7 @@ impl<'a> OkPacket<'a> {
         let warnings = u16::try_from(warnings).unwrap_or(u16::MAX);
         out.extend_from_slice(&(self.status & !lost | found).to_le_bytes());
         out.extend_from_slice(&warnings.to_le_bytes());
-        // It was read once already.
+        // The tail was read once already.
         let mut tail = Reader::new(self.slice(self.tail_at, self.payload.len()));
         let info = tail.lenenc_bytes("info").unwrap_or_default();
         let info = match filled.map(|filled| filled.form) {
@@ -182,7 +182,7 @@ pub struct Patch<'a> {
     pub insert_id: Option<u64>,
     /// The number of warnings to add, of statements before it. It may be negative.
     pub more_warnings: i32,
-    /// It is to tell of this statement, whose rows an INSERT ... SELECT has stored.
+    /// The OK packet is to tell of this statement, whose rows an INSERT ... SELECT has stored.
     pub filled: Option<Filled>,
     /// If no change of the session's state is left, the bit that announces them goes too.
     pub report: StateReport<'a>,
@@ -249,7 +249,7 @@ impl Loaded {
 pub enum StateReport<'a> {
     /// All changes, as the server tells them.
     All,
-    /// It did not negotiate `SESSION_TRACK`.
+    /// The client did not negotiate `SESSION_TRACK`.
     Nothing,
     /// The changes that the client's own variables ask for: the server was asked for more.
     Filtered(&'a Tracking),

@@ -438,7 +438,7 @@ mod tests {
         check_attributes(0, 8, b"\x01\x00\x01\xfe\x00\x01a\x02hi", &both);
         let behind = [&[2, 0, 1, 1, 0, 0, 8, 0, 0, 7][..], ID].concat();
         check_attributes(1, 0, &[1, 0, 1, 1, 0, 0, 7], &behind);
-        // Its types are known; a name that it has once is no longer there.
+        // The types are known; a name that it has once is no longer there.
         check_attributes(1, 0, &[1, 0, 0, 7], &behind);
         let null = [b"\x03\x04\x01\x01\x00\x00\x08\x00\x00\xfe\x00\x01a\x07", ID].concat();
         check_attributes(1, 8, b"\x02\x02\x01\x01\x00\x00\xfe\x00\x01a\x07", &null);

@@ -66,7 +66,7 @@ impl Complaints {
         if untold.len() >= ADDRESSES_MAX && !untold.contains_key(&whose) { Whose::Others } else { whose }
     }
 
-    /// True if a minute of `whose` begins now; `false`: one has begun already, and the client is counted.
+    /// Begins a minute of `whose`, or counts the client in the one that has begun. True if the minute begins now.
     fn note(&self, whose: Whose) -> bool {
         let mut untold = self.untold.lock();
         if let Some(count) = untold.get_mut(&whose) {

@@ -128,7 +128,7 @@ async fn all_ended(sessions: &mut JoinSet<()>) {
     }
 }
 
-/// It ends its own session only; the hook has logged where it was.
+/// A panic ends its own session only; the hook has logged where it was.
 fn tell_panic() {
     tracing::error!("a session panicked; please report the message above");
 }

@@ -89,9 +89,9 @@ pub(super) struct Relay {
     pub(super) prepares_what_sees_tracking: bool,
     /// A packet of ours for the backend, as soon as the client's lane is between two commands.
     pub(super) injection: Vec<u8>,
-    /// Its last INSERT, which may be sent again.
+    /// The client's last INSERT, which may be sent again.
     pub(super) again: Again,
-    /// Its end was read while its lane was held: after what is in the window nothing comes.
+    /// The client's end was read while the client's lane was held: nothing comes after what is in the window.
     pub(super) client_has_ended: bool,
 }
 

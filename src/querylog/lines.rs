@@ -7,7 +7,7 @@ pub(crate) struct Line<'a> {
     pub(crate) bytes: &'a [u8],
     /// Counted from 1.
     pub(crate) number: u64,
-    /// It was longer, and is not whole.
+    /// The line was longer than the limit, and is not whole.
     pub(crate) is_cut: bool,
 }
 

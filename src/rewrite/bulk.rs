@@ -25,7 +25,7 @@ enum IdCell {
 pub enum IdKind {
     /// The parameter as it came: no cell of it takes an id.
     AsItIs,
-    /// Its type carries its length: digits.
+    /// The parameter's type carries a length: an id is sent as digits.
     Text,
     Integer(ParamType),
 }

@@ -307,7 +307,7 @@ impl Context<'_> {
         let sets = matches!(&body.form, Form::Set(set) if set.times == 0);
         let odku = body.tail.odku.filter(|odku| odku.traits.names_id);
         if sets && odku.is_some() && body.tail.alias.is_some_and(|alias| alias.list_close.is_none()) {
-            // Its row would have one, too.
+            // The row of the alias would have the id's column, too.
             return refused(format!(
                 "the SET form with a row alias refers to {}; write columns and VALUES instead of SET",
                 self.target.id_column()

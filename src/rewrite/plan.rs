@@ -99,7 +99,7 @@ pub enum Planned {
     Untouched(Effects),
     /// The caller finds this out and plans again.
     Needs(PlanNeed),
-    /// It goes to the server in two packets. What begins at this byte of the text is planned once
+    /// The text goes to the server in two packets. What begins at this byte of the text is planned once
     /// what stands before it is answered.
     Cut(usize),
     /// The text does not fit the table's columns as cached: refresh them once and plan again; after
@@ -175,7 +175,7 @@ pub struct InsertPlan {
     pub new_rows: NewRows,
     /// REPLACE: a row that is in the way is deleted.
     pub replaces: bool,
-    /// It holds the client's own `LAST_INSERT_ID(x)`. Where no id is generated, OK packet and
+    /// The statement has the client's own `LAST_INSERT_ID(x)`. Where no id is generated, OK packet and
     /// function stay as the server has them.
     pub sets_last_id: bool,
     /// True if zero was a value (NO_AUTO_VALUE_ON_ZERO) when the meaning of its constants was
@@ -186,7 +186,7 @@ pub struct InsertPlan {
     pub strict_meant: Option<SqlMode>,
     /// Why one execution cannot have several sets of parameters (MariaDB's bulk); `None`: it can.
     pub one_set_only: Option<&'static str>,
-    /// It names no columns: its values are the table's, in their order.
+    /// The statement names no columns: its values are for the table's columns, in their order.
     pub lists_none: bool,
     /// Answers with a result set, whose end tells neither affected rows nor an id.
     pub returning: bool,
@@ -196,7 +196,7 @@ pub struct InsertPlan {
     /// The client's `?` in the whole statement.
     pub(super) params: u32,
     pub(super) id_params: Vec<IdParam>,
-    /// Its ids go into user's variables, the first of which has this number: [`Plan::variables`].
+    /// The ids go into user variables, the first of which has this number: [`Plan::variables`].
     pub(super) first_variable: Option<u32>,
     /// PREPARE: ids are taken when it is executed.
     pub is_named: bool,
@@ -220,7 +220,7 @@ pub enum LastId {
 /// The effect of ON DUPLICATE KEY UPDATE on the ids of rows that are there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UpdatedIds {
-    /// They stay: it is not there, or assigns no other id.
+    /// The ids stay: there is no ON DUPLICATE KEY UPDATE, or it assigns no other id.
     Stay,
     /// An id of ours in the table no longer means a new row.
     Move,
@@ -376,7 +376,7 @@ pub struct OurParam {
     pub index: u16,
     /// Row of the statement, counted from 0: ids ascend with the rows that take one.
     pub row: u32,
-    /// It is the whole value of the id's column, whose type the server expects then.
+    /// The parameter is the whole value of the id's column, whose type the server expects then.
     pub is_whole: bool,
 }
 

@@ -12,7 +12,7 @@ pub enum Inserts {
     /// Into nothing: it is no INSERT, or no table can have such a name.
     Nothing,
     Into(Box<TableName>),
-    /// It cannot be read for certain.
+    /// The statement cannot be read for certain.
     Unclear,
 }
 

@@ -2,7 +2,7 @@
 //! differ by the ids alone. It decides by itself which rows lack an id and where it belongs, and
 //! knows nothing of our scanner.
 //!
-//! It cannot read all that the servers can. What it cannot read before is not judged; what it could
+//! sqlparser cannot read all that the servers can. What it cannot read before is not judged; what it could
 //! read before and not after counts as a difference.
 
 mod tree;
@@ -94,7 +94,7 @@ impl Read {
                 _ => None,
             })
         };
-        // It knows no list of columns after PARTITION, and takes RETURNING after an operator for a
+        // sqlparser knows no list of columns after PARTITION, and takes RETURNING after an operator for a
         // name.
         inserts().all(|insert| insert.partitioned.is_none())
             && inserts().filter(|insert| insert.returning.is_some()).count() == self.returning_words
@@ -171,7 +171,7 @@ fn read(text: &[u8], dialect: &Dialect, chain_max: usize) -> Option<Read> {
     }
     let mut parser = Parser::new(&MySqlDialect {}).with_tokens_with_locations(tokens);
     let statements = parser.parse_statements().ok()?;
-    // It stops at a word END.
+    // The parser stops at a word END.
     (parser.peek_token().token == Token::EOF).then_some(Read { statements, returning_words })
 }
 
@@ -179,7 +179,7 @@ fn read(text: &[u8], dialect: &Dialect, chain_max: usize) -> Option<Read> {
 fn tokens(text: &[u8], dialect: &Dialect) -> Option<Vec<TokenWithSpan>> {
     let mode = |mode| dialect.sql_mode.contains(mode);
     let ansi_quotes = mode(SqlMode::ANSI_QUOTES) && memchr(b'"', text).is_some();
-    // It takes every version comment for code, and a backslash in every quote for an escape.
+    // sqlparser takes every version comment for code, and a backslash in every quote for an escape.
     let is_other = mode(SqlMode::ORACLE)
         || [&b"/*!"[..], b"/*M!"].iter().any(|sign| memmem::find(text, sign).is_some())
         || (ansi_quotes || mode(SqlMode::NO_BACKSLASH_ESCAPES)) && memchr(b'\\', text).is_some();

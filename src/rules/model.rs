@@ -299,7 +299,7 @@ pub struct TableShape {
     pub columns: Vec<ColumnShape>,
     /// A trigger that INSERT fires has LAST_INSERT_ID() in its text, as far as the control account may read it.
     pub shows_insert_id: bool,
-    /// It has a trigger that UPDATE fires, as far as the control account may see.
+    /// The table has a trigger that UPDATE fires, as far as the control account may see.
     pub fires_on_update: bool,
 }
 

@@ -60,7 +60,7 @@ struct Modes {
 /// The generators that rules of one mode draw from.
 struct Drawn<'a> {
     by_name: BTreeSet<&'a GeneratorName>,
-    /// They may come to a name that is defined.
+    /// Rules whose template may stand for a generator that is defined by its name.
     by_template: Vec<&'a Arc<Rule>>,
 }
 

@@ -8,7 +8,7 @@ pub enum SchemaError {
         "the control account {user:?} cannot connect: {error}; correct user and password in [backend.control], or the account on the server"
     )]
     Connect { user: String, error: String },
-    /// It is not the account's fault.
+    /// The server cannot be reached or cannot be used. The account is not at fault.
     #[error("the server at {address} {why}")]
     Unreachable { address: String, why: String },
     /// None of several servers can be used. One error for each.

@@ -119,7 +119,7 @@ pub struct Body {
     pub name: String,
     /// `None`: the account may not see it.
     pub text: Option<String>,
-    /// It was made under.
+    /// The `sql_mode` under which the body was made.
     pub sql_mode: String,
     /// Written in another language than SQL.
     pub is_foreign: bool,

@@ -49,9 +49,9 @@ pub enum ConnectFailure {
     Name,
     /// Anything else of the network's or the system's.
     Network,
-    /// It closed the connection in the place of a greeting, or sent what is none.
+    /// The server closed the connection in the place of a greeting, or sent what is no greeting.
     Greeting,
-    /// It answered with an error in the place of a greeting: 1040, 1129 or 1130.
+    /// The server answered with an error in the place of a greeting: 1040, 1129 or 1130.
     Rejected,
     Tls,
 }

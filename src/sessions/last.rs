@@ -6,19 +6,18 @@ use crate::sql::digest::digest;
 /// A longer text is not kept: each session has one.
 const TEXT_BYTES_MAX: usize = 4 * 1024;
 
-/// The statement as it came. Its digest is made when somebody asks, which is seldom.
+/// The statement as it came. Its digest is made when somebody asks, which is seldom. The room of a text is used again; of one that
+/// is not kept there is the table, and the bytes if the text was known.
 #[derive(Debug, Default)]
 pub(super) enum Last {
     #[default]
     None,
     Text {
-        /// Its room is used again.
         text: Vec<u8>,
         dialect: Dialect,
     },
     Unkept {
         table: String,
-        /// `None`: the text is not known.
         bytes: Option<usize>,
     },
 }

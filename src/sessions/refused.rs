@@ -20,11 +20,12 @@ struct Row {
     logged: SystemTime,
 }
 
+/// Statements that differ in their values alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefusedStatement {
-    /// The digest's hash.
+    /// The digest's hash, as `log.audit` and `explain` have it.
     pub digest: String,
-    /// Without its values.
+    /// Without its values; empty where its text is not known any more.
     pub statement: String,
     /// The reason, as the last client was told.
     pub why: String,

@@ -52,7 +52,7 @@ impl SqlMode {
     pub const STRICT_ALL_TABLES: SqlMode = SqlMode(64);
     /// MariaDB: '' is NULL.
     pub const EMPTY_STRING_IS_NULL: SqlMode = SqlMode(128);
-    /// These modes change what an expression means. A prepared statement keeps the meaning from when it was prepared.
+    /// The modes from here on change what an expression means. A prepared statement keeps its meaning when they change.
     pub const PIPES_AS_CONCAT: SqlMode = SqlMode(256);
     pub const HIGH_NOT_PRECEDENCE: SqlMode = SqlMode(512);
     pub const REAL_AS_FLOAT: SqlMode = SqlMode(1024);

@@ -24,7 +24,7 @@ pub enum Form {
 /// The place of a call in a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallPlace {
-    /// It is evaluated once.
+    /// The call is evaluated once.
     Once {
         /// The call is in a select list, whose columns have types and names.
         in_list: bool,
@@ -33,7 +33,7 @@ pub enum CallPlace {
     },
     /// EXPLAIN: it is not evaluated.
     Explained,
-    /// It may be evaluated for several rows, or later: what the statement is.
+    /// The call may be evaluated for several rows, or later. The text says what the call stands in.
     Several(&'static str),
 }
 

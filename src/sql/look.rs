@@ -14,7 +14,7 @@ pub const LOOK_BYTES_MAX: usize = 8 * 1024;
 pub enum Glance<'t> {
     /// One statement that neither inserts nor changes how later ones are read. It begins with this word.
     Harmless(&'t [u8]),
-    /// It must be read whole.
+    /// The text must be read whole.
     Read,
     /// The first word is not there yet.
     Unclear,
@@ -35,7 +35,7 @@ const HARMLESS: &[&str] =
 /// anywhere makes it one that must be read.
 pub fn glance(text: &[u8], dialect: Dialect, is_complete: bool, multi_statements: bool) -> Glance<'_> {
     let token = match first_token(text, dialect) {
-        // It may go on.
+        // The token may go on.
         Some(Ok(token)) if !is_complete && token.span.end as usize == text.len() => return Glance::Unclear,
         Some(Err(_)) if !is_complete => return Glance::Unclear,
         Some(Ok(token)) if HARMLESS.iter().any(|word| token.is_word(text, word)) => token,
@@ -167,7 +167,7 @@ pub fn may_see_tracking(text: &[u8]) -> bool {
 
 /// The text that EXECUTE runs.
 pub enum Executed {
-    /// It was prepared under this name. `alone`: no other statement follows in the packet.
+    /// The text was prepared under this name. `alone`: no other statement follows in the packet.
     Name { name: String, alone: bool },
     /// MariaDB: the string after IMMEDIATE.
     Text { text: Vec<u8>, alone: bool },
@@ -195,7 +195,7 @@ pub fn executed(text: &[u8], dialect: Dialect) -> Option<Executed> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LooksBack {
     pub reads: Reads,
-    /// Its first word shows that nothing in it reads the insert id.
+    /// The first word of the statement, or of the text that it runs, shows that nothing in it reads the insert id.
     is_quiet: bool,
 }
 

@@ -88,7 +88,7 @@ impl Scan {
     }
 }
 
-/// True if the variable after `@@` is the insert id.
+/// Reads the name of the variable after `@@`. True if the variable is the insert id.
 fn names_insert_id(lexer: &mut Lexer<'_>) -> Result<bool, Odd> {
     let name = variable_name(lexer)?;
     Ok(lexer.is_word(name, "IDENTITY") || lexer.is_word(name, "LAST_INSERT_ID"))

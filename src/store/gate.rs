@@ -52,7 +52,7 @@ impl GateStore {
                 match open().await {
                     Ok(store) => break store,
                     Err(error) if error.passes() => {}
-                    // It may be put right while the proxy relays.
+                    // The fault may be put right while the proxy relays.
                     Err(error) => {
                         if told.replace(error.to_string()) != Some(error.to_string()) {
                             tracing::error!(%error, "the store cannot be opened; trying again");

@@ -106,7 +106,7 @@ struct Opening {
     /// True if a template makes it: it is defined nowhere by its name.
     is_made: bool,
     max: u64,
-    /// It starts above it, where nobody has used it yet.
+    /// The sequence starts above this id if nobody has used the sequence yet.
     floor: u64,
 }
 

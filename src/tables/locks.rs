@@ -90,7 +90,7 @@ impl LockError {
 pub enum Sharing {
     /// A file by its name, which one process has open at a time: the next one takes the locks over.
     File(String),
-    /// It names itself, and several proxies write it.
+    /// A store that names itself, and that several proxies write.
     Store(Arc<dyn Store>),
 }
 
@@ -124,9 +124,9 @@ struct Inner {
 #[derive(Default)]
 struct Held {
     lines: Lines,
-    /// They were made after the last look, and hold none of the locks that those before them held.
+    /// The connections were made after the last look, and hold none of the locks that those before them held.
     is_new: bool,
-    /// The server that they are with, as [`Primary::get`](crate::schema::Primary::get) numbers them.
+    /// The server that the connections are with, as [`Primary::get`](crate::schema::Primary::get) numbers them.
     server: usize,
     /// The name of the store.
     store: Option<String>,
@@ -422,7 +422,7 @@ pub struct HeldByOther {
     pub table: String,
     /// On the backend.
     pub connection: u64,
-    /// Its user and host, where the account may see them.
+    /// The connection's user and host, where the account may see them.
     pub user: Option<String>,
 }
 

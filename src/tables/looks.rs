@@ -450,7 +450,7 @@ impl Tables {
         self.generators.with(&target.rule.generator, Generator::reach)
     }
 
-    /// True if an index begins with the id's column. Asked once, and again after DDL.
+    /// Asks once, and again after DDL, for an index of the id's column. True if an index begins with the column.
     async fn has_index(
         &self,
         schema: &Schema,

@@ -46,7 +46,7 @@ pub(super) type Known = BTreeMap<FoldedName<'static>, Entry>;
 pub(super) struct Entry {
     pub(super) lookup: Lookup,
     pub(super) read_at: Instant,
-    /// [`Ddl::seen`] before it was read.
+    /// the DDL that had been seen before it was read.
     pub(super) ddl: u64,
     /// Assigned to its generator, and above its floor.
     is_assigned: bool,
@@ -55,7 +55,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// `ddl`: [`Ddl::seen`] before it was read.
+    /// `ddl`: the DDL that had been seen before it was read.
     pub(super) fn read(lookup: Lookup, (read_at, ddl): (Instant, u64), is_assigned: bool) -> Self {
         Entry { lookup, read_at, ddl, is_assigned, is_used: Arc::default() }
     }
@@ -270,7 +270,7 @@ impl Tables {
         assigned.map(|(name, _)| name.to_string()).collect()
     }
 
-    /// `ddl`: [`Ddl::seen`] before it was read.
+    /// `ddl`: the DDL that had been seen before it was read.
     pub(super) fn put(&self, schema: &str, table: &str, lookup: Lookup, ddl: u64, is_assigned: bool) {
         let key = self.folded(schema, table).into_owned();
         let entry = Entry::read(lookup, (Instant::now(), ddl), is_assigned);

@@ -107,7 +107,7 @@ impl Tables {
         }
     }
 
-    /// It is read again before it is used again.
+    /// Marks the table's entry as out of date: the table is read again before the entry is used again.
     fn outdate(&self, key: &FoldedName<'static>) {
         self.change_known(|known| {
             if let Some(entry) = known.get_mut(key) {

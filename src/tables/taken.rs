@@ -51,7 +51,7 @@ pub struct OfGenerator {
     collision_told: Mutex<Option<Instant>>,
     /// Statements whose rows the server numbers itself.
     native: AtomicU64,
-    /// It had no ids, and the rule has the server number rows meanwhile: nobody waits for it until it has been
+    /// The generator had no ids, and the rule has the server number rows meanwhile: nobody waits for it until it was
     /// raised above them.
     is_away: AtomicBool,
     failing: Failing,

@@ -76,7 +76,7 @@ impl Views {
         self.looked.lock().as_ref().is_none_or(|looked| looked.may_be_old(signs, Instant::now()))
     }
 
-    /// They were read, after the server had counted this.
+    /// Notes that the views were read, after the server had counted this.
     pub(crate) fn were_read(&self, signs: Option<ViewSigns>) {
         let mut looked = self.looked.lock();
         let now = Instant::now();
@@ -85,7 +85,7 @@ impl Views {
         *looked = Some(Looked { read_at: now, signs, changed_at });
     }
 
-    /// Returns whether others mention a ruled table than before.
+    /// Takes these views for those of the server. True if others mention a ruled table than before.
     pub(crate) fn take(&self, rules: &RuleSet, case: NameCase, views: &[ViewText]) -> bool {
         let found = ruled(rules, case, views);
         let are_others = *self.ruled.load_full() != found;

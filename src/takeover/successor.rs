@@ -28,10 +28,10 @@ pub struct RemoteSuccessor {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// It opens the store.
+    /// The successor opens the store.
     Opens,
     Issues,
-    /// It ended before it issued: this process issues itself again.
+    /// The successor ended before it issued: this process issues itself again.
     Ended,
 }
 
@@ -45,12 +45,12 @@ impl RemoteSuccessor {
         }
     }
 
-    /// It has the store and the tables: ids may be asked for.
+    /// Notes that the successor has the store and the tables: ids may be asked for.
     pub fn issues(&self) {
         self.state.send_replace(State::Issues);
     }
 
-    /// Nobody is to ask it any more.
+    /// The process that issued ids has ended: nobody asks it any more.
     pub fn has_ended(&self) {
         self.state.send_replace(State::Ended);
     }

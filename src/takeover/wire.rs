@@ -49,6 +49,7 @@ pub(super) enum Request {
 /// A line of the process that was asked.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+    /// The table was looked at.
 pub(super) enum Reply {
     /// The listening socket comes with this line. Where both processes listen at one address for clients of Redis, so does that socket,
     /// after it. It answers a request without `api`, and is all that a process without the HTTP API knows.

@@ -34,8 +34,9 @@ pub enum What {
 
 /// The outcome of a change.
 pub enum Changed {
+    /// The change is made.
     Done,
-    /// It was so already.
+    /// There was nothing to change.
     Nothing,
     /// The text is shown this once.
     Token {

@@ -51,7 +51,7 @@ pub(crate) enum StoreUsers {
     Known,
     /// The store has not answered since the start.
     NotYet,
-    /// It has not answered for `users.stale_max`.
+    /// The store has not answered for `users.stale_max`.
     Stale,
 }
 
@@ -325,7 +325,7 @@ impl Directory {
 
     /// Returns when the store has answered once.
     pub(crate) async fn first_look(&self) {
-        // Its sender lives as long as this.
+        // The channel's sender lives as long as this directory.
         let _ = self.has_answered.subscribe().wait_for(|has_answered| *has_answered).await;
     }
 
@@ -337,7 +337,7 @@ impl Directory {
 
     async fn look_in_turn(&self) {
         if self.is_untold.load(Ordering::Relaxed) {
-            // It is tried again at the next look.
+            // A failed attempt is made again at the next look.
             let _ = self.tell().await;
         }
         let began = Instant::now();

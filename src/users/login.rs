@@ -122,7 +122,7 @@ impl Directory {
             let login = directory.hashed_login(&name, &given);
             throttle.attempt(from, &name, Instant::now(), || login)
         });
-        // It panicked: nobody knows.
+        // The task panicked: nobody knows its answer.
         tried.await.unwrap_or(Tried::Unsure)
     }
 

@@ -27,7 +27,7 @@ pub(crate) struct OverQuota {
     user: String,
     generator: String,
     limit: u64,
-    /// They may be drawn after this time. `None`: never so many at once.
+    /// The ids may be drawn after this time. `None`: never so many at once.
     wait: Option<Duration>,
 }
 

@@ -58,7 +58,7 @@ fn drop_token(mut tokens: Tokens<'_>) -> Parsed {
         Some(Token::Sign(_)) => None,
         None => return Err(wrong(None, WANTED, FORM)),
     };
-    // It may be most of a token, which nothing may show.
+    // The text in the id's place may be most of a token, which nothing may show.
     let id =
         id.ok_or(SyntaxError::Wrong { found: "something else".to_owned(), wanted: WANTED, form: FORM })?;
     expect(&mut tokens, "FOR", FORM)?;

@@ -11,7 +11,7 @@ use crate::users::Right;
 pub(super) enum Failure {
     #[error(transparent)]
     Syntax(#[from] SyntaxError),
-    /// It begins as MySQL's own text does.
+    /// The error's text begins as MySQL's own text does.
     #[error(
         "Access denied; {what} needs the right {right} ON {on}, which user {user} does not have; GRANT gives it, or role = \"write\" of \
          a user in admin.users"

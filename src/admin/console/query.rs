@@ -89,7 +89,7 @@ fn checked(mut asked: Asked) -> Result<Asked, Failure> {
     if is_bare(&mut asked.query) { Ok(asked) } else { Err(unsupported("one of these clauses")) }
 }
 
-/// True if nothing is left beside the clauses that this module knows: the parser knows those of many servers.
+/// Removes the hints. True if nothing is left beside the clauses that this module knows: the parser knows more.
 fn is_bare(query: &mut Query) -> bool {
     let (order, limit) = (query.order_by.take(), query.limit_clause.take());
     let SetExpr::Select(select) = &mut *query.body else { return false };

@@ -193,7 +193,7 @@ impl ToMysqlValue for Value {
 
     fn to_mysql_bin<W: io::Write>(&self, w: &mut W, column: &WireColumn) -> io::Result<()> {
         match self {
-            // It is in the row's NULL bitmap.
+            // A NULL stands in the row's NULL bitmap.
             Value::Null => Ok(()),
             Value::Text(text) => text.to_mysql_bin(w, column),
             Value::Unsigned(number) => number.to_mysql_bin(w, column),

@@ -113,7 +113,7 @@ impl<'a> Tokens<'a> {
         while let Some((at, character)) = characters.next() {
             if character == '\\' && quote != '`' {
                 match characters.next() {
-                    // These are LIKE's own escapes, which it reads itself.
+                    // `\%` and `\_` are escapes of LIKE, which reads them itself.
                     Some((_, c @ ('%' | '_'))) => text.extend(['\\', c]),
                     Some((_, hidden)) => text.push(hidden),
                     None => return Err(Unclosed(what)),

@@ -73,7 +73,7 @@ async fn talk(stream: Box<dyn Stream>, place: Place, router: Router) {
     }
 }
 
-/// True if the connection ended, well or badly, within this time. A client's mistakes are only debug lines in the log.
+/// Runs the connection for this time at most. True if it ended, well or badly. Errors are only debug lines in the log.
 async fn within(time: Duration, connection: impl Future<Output = hyper::Result<()>>) -> bool {
     match tokio::time::timeout(time, connection).await {
         Ok(Ok(())) => true,

@@ -58,7 +58,7 @@ async fn ask_backend(schema: Option<&Schema>) -> Backend {
     let asked = Instant::now();
     match schema.clock().await {
         Ok(theirs) => {
-            // It said so somewhere between.
+            // The server read its clock somewhere between the question and now.
             let ours = SystemTime::now() - asked.elapsed() / 2;
             let ours = ours.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
             let theirs = Duration::from_micros(theirs.micros()).as_secs_f64();

@@ -129,7 +129,7 @@ async fn answer(
 fn of(ended: hyper::Result<()>, asked: End) -> io::Result<End> {
     match ended {
         Ok(()) => Ok(asked),
-        // It was answered with 400 or 431.
+        // hyper has answered with 400 or 431. The preface of HTTP/2 alone gets no answer.
         Err(error) if error.is_parse() => Ok(End::Violation),
         Err(error) => Err(io::Error::other(error)),
     }

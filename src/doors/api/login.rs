@@ -47,6 +47,7 @@ pub(super) struct Visitor {
     is_served: AtomicBool,
 }
 
+/// A client since a request that was logged in. `heard`: when the last of these came.
 enum Standing {
     Stranger {
         _place: Place,

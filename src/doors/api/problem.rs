@@ -71,7 +71,7 @@ impl Problem {
         Problem::new(StatusCode::BAD_REQUEST, "bad_request", detail)
     }
 
-    /// It is likely to be different soon.
+    /// A problem that is likely to pass soon.
     pub(super) fn unavailable(detail: impl Into<Cow<'static, str>>) -> Problem {
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", detail).retry_after(TRY_AGAIN)
     }

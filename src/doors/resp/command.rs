@@ -111,7 +111,7 @@ impl Command {
         }
     }
 
-    /// Its keys among so many arguments.
+    /// The places of the command's keys among so many arguments.
     pub(super) fn keys(&self, args: usize) -> std::ops::Range<usize> {
         match self.keys {
             Keys::None => 1..1,

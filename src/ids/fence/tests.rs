@@ -184,7 +184,7 @@ async fn a_store_that_was_put_back_is_noticed_by_its_record() {
         store.poke(&Key::generator("shop.other"), b"{}");
     }
     assert_eq!(ten(&mut a).await, Ok(Raise::Raised { from: 1, to: 11 }));
-    // It has gone on since, and its bound is above what `a` knows.
+    // The store has gone on since, and its bound is above what `a` knows.
     store.put_back(&first);
     let mut b = fence(&store).await;
     assert_eq!(ten(&mut b).await, Ok(Raise::Raised { from: 1, to: 11 }));

@@ -27,7 +27,7 @@ async fn first(sequence: &Sequence, count: u64) -> u64 {
     sequence.take(n(count), SECOND).await.unwrap().first()
 }
 
-/// It has issued 1. Another one has reserved from 12 on.
+/// The sequence has issued 1. Another one has reserved from 12 on.
 async fn beside_another() -> (Arc<MemoryStore>, Arc<Sequence>) {
     let store = Arc::new(MemoryStore::new());
     let (a, b) = (open(&store, by(10), 0, u64::MAX).await, open(&store, by(1_000), 0, u64::MAX).await);

@@ -59,7 +59,7 @@ pub const PRESETS: [Preset; 15] = [
     preset("yitter", &[timestamp(51), node(6), sequence(6)], millis(1_582_136_402_000), TICK_1_MS),
 ];
 
-/// Its ids can be read, and it can make none: it ran out in November 2024.
+/// The preset whose ids can be read, but that can make none: it ran out in November 2024.
 const ENDED: &str = "uid-generator";
 
 impl Preset {

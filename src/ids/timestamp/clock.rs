@@ -9,7 +9,7 @@ use crate::ids::layout::Moment;
 pub struct Reading {
     /// The clock that people set; it may go anywhere.
     pub wall: Moment,
-    /// It only goes on, from an origin of its own.
+    /// The clock that only goes on, from an origin of its own.
     pub monotonic: Duration,
 }
 

@@ -188,7 +188,7 @@ async fn max_ahead_bounds_what_is_borrowed() {
     assert_eq!(generator.try_take(n(1)), None);
     let error = generator.take(n(4096 * 100), Duration::from_millis(50)).await;
     assert!(matches!(error, Err(TakeError::Ahead { .. })), "{error:?}");
-    // It waits for the clock, no longer than it must.
+    // The generator waits for the clock, no longer than it must.
     let begin = Instant::now();
     let (generator, ..) =
         rig(TimestampSpec { max_ahead: Some(Duration::from_millis(10)), ..by("snowflake") }).await;

@@ -59,7 +59,7 @@ fn gcd(a: u64, b: u64) -> u64 {
 /// True if the generator issues none of the counter's numbers, with the increments that the server has now.
 pub(in crate::lint) fn are_apart(sequence: &SequenceSpec, server: &ServerFacts) -> bool {
     let (increment, offset) = counter(server);
-    // They share ids just where they agree modulo the greatest common divisor of their steps.
+    // Generator and counter share ids just where they agree modulo the greatest common divisor of their steps.
     let common = gcd(sequence.step.get(), increment);
     offset % common != sequence.offset % sequence.step % common
 }

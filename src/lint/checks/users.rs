@@ -56,7 +56,7 @@ fn unreadable(name: &str, error: &StoreError) -> Finding {
         StoreError::Corrupt { reason, .. } => {
             (reason.clone(), format!("DROP USER {name} on the console, and make the user again"))
         }
-        // Its text has the remedy.
+        // The error's text has the remedy.
         error => (error.to_string(), String::new()),
     };
     let why =

@@ -140,7 +140,7 @@ fn sha256_password_begins_in_the_first_response() {
     let packet = to_client(Ok(plain.own_key(KEY.clone())));
     let cipher = encrypt(b"secret\0", NONCE, &packet).unwrap();
     assert_eq!(to_server(plain.from_client(&cipher)), b"secret\0");
-    // It does not trust Unix sockets, and an empty password is no secret.
+    // The plugin does not trust Unix sockets, and an empty password is no secret.
     let mut unix = relay(Transport::Tcp, Transport::Unix, plugin);
     assert_eq!(to_server(unix.from_client(&[1])), [1]);
     let mut empty = relay(Transport::Tls, Transport::Tcp, plugin);

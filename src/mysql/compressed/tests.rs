@@ -279,7 +279,7 @@ fn commands_are_told_from_files_and_passwords() {
     assert_eq!(turns.begins(&query), None, "in the middle of a packet");
     assert_eq!(turns.follow(&password[2..], 0), password.len() - 2);
     turns.expect_file();
-    // Its numbers wrap, and begin with any.
+    // The frames' numbers wrap, and begin with any.
     let file = [p(0, b"\x03a"), p(1, b"b"), p(0, &vec![7; PAYLOAD_BYTES_MAX]), p(0, b"")].concat();
     assert_eq!(turns.begins(&file), None);
     assert_eq!(turns.follow(&[&file[..], &query].concat(), 0), file.len());

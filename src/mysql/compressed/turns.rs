@@ -40,7 +40,7 @@ enum Place {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Begins {
     Command,
-    /// It goes on with an exchange that has begun: a file's content, or a password.
+    /// The payload goes on with an exchange that has begun, such as that of a password.
     Exchange,
 }
 

@@ -93,7 +93,7 @@ fn the_response_of_mariadbs_client() {
     assert_eq!((response.auth_response().len(), response.collation), (20, 33));
     assert_eq!(response.attribute(b"program_name"), Some(&b"mysql"[..]));
     assert_eq!(response.attribute(b"nothing"), None);
-    // It asked for the bulk bit, which it was not shown.
+    // The client asked for the bulk bit, which it was not shown.
     assert_eq!(bytes[28], 0x1d);
     assert_eq!(response.capabilities, C::new(0x00bf_a28c, 0x19));
     let patched = response.patched(response.capabilities, response.auth_response()).unwrap();

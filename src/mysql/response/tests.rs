@@ -144,7 +144,7 @@ fn the_rest() {
 fn a_long_row_is_no_end() {
     let mut follower = Follower::new(Reply::Fetch, MODERN).unwrap();
     assert_eq!(follower.classify(0xFF_FFFF, Some(0xFE)), Kind::Row);
-    // Its last piece begins with whatever the value holds.
+    // The row's last piece begins with whatever the value holds.
     assert_eq!(follower.classify(5, Some(0xFE)), Kind::Row);
     assert!(matches!(follower.classify(7, Some(0xFE)), Kind::Control(_)));
 }

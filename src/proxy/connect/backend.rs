@@ -37,7 +37,7 @@ impl ConnectError {
 pub(super) struct Connected<'a> {
     pub(super) stream: Stream,
     pub(super) address: &'a Address,
-    /// Its place in the list.
+    /// The address's place in the list.
     pub(super) nth: usize,
 }
 

@@ -135,7 +135,7 @@ async fn answer(
     loop {
         let header = tokio::select! {
             read = read_packet(server, packet) => read?,
-            // It sends nothing before it has its answer: it is gone, and nobody waits for the
+            // The client sends nothing before it has its answer: it is gone, and nobody waits for the
             // server.
             _ = client.read_u8() => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
         };
@@ -179,7 +179,7 @@ async fn read_packet(stream: &mut BufStream<Stream>, packet: &mut Vec<u8>) -> Re
     stream.read_exact(&mut bytes).await?;
     packet.extend_from_slice(&bytes);
     let header = Header::parse(&bytes).ok_or(io::ErrorKind::UnexpectedEof).map_err(io::Error::from)?;
-    // It grows with what comes, not with what is announced.
+    // The packet grows with what comes, not with what is announced.
     let read = stream.take(header.payload_bytes as u64).read_to_end(packet).await?;
     if read < header.payload_bytes {
         return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());

@@ -70,7 +70,7 @@ pub async fn ends_of(client: &mut Stream, listen: &ListenProxy) -> Result<Option
         ProxyProtocol::Optional if !is_from => return Ok(Some(own)),
         ProxyProtocol::Required if !is_from => return Err(ProxyProtocolError::NotFrom(own.client.ip())),
         ProxyProtocol::Optional => match timeout(OPTIONAL_WAIT, socket.peek(&mut [0])).await {
-            // It waits for the greeting.
+            // The client waits for the greeting.
             Err(_) => return Ok(Some(own)),
             Ok(_) => read(socket, own).await?,
         },

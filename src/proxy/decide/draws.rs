@@ -29,7 +29,7 @@ use crate::users::{Charge, Right, Unsure, User};
 
 /// The result of drawing ids for a packet's calls.
 pub(crate) enum Drawing {
-    /// It draws nothing.
+    /// The packet draws no ids.
     Nothing,
     /// A statement with calls is sent by itself: what begins at this byte of the text is read when all before it has
     /// run.
@@ -282,7 +282,7 @@ pub(crate) enum What {
     Ids(u64),
     /// The last that the session drew.
     Last,
-    /// It is explained, not evaluated.
+    /// The call is explained, not evaluated.
     Shown,
 }
 

@@ -34,7 +34,7 @@ impl<'a> Params<'a> {
         Execute::parse(payload, expected).map(Params::One).map_err(malformed)
     }
 
-    /// Their types, where they are others than those of the last execution.
+    /// The types of the parameters, where they are others than those of the last execution.
     pub(crate) fn new_types(&self, expected: Expected<'_>) -> Option<Vec<ParamType>> {
         let (own, known) = (expected.params, expected.types);
         match self {

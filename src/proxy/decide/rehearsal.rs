@@ -114,7 +114,7 @@ pub(crate) fn rehearse_too_long(known: &Known, by: Basis<'_>, beginning: &[u8]) 
 
 /// Counts what would become of an execution of an INSERT that the server has as it came.
 pub(crate) fn rehearse_execution(known: &Known, tables: &Tables, kept: &Kept, params: &Params<'_>) {
-    // It passed while no rule named its table; one has come since.
+    // The INSERT passed while no rule named its table; a rule has come since.
     if known.session.is_untouched() {
         return;
     }
@@ -234,7 +234,7 @@ impl Rehearsed {
         let last = self.tables.last().map(|last| parts(&last.table));
         let mut asks = self.asks;
         let (name, outcome) = match planned {
-            // It went to the server as it came, by rewrite.on_doubt.
+            // The statement went to the server as it came, by rewrite.on_doubt.
             Planned::Refused(_) | Planned::Unreadable(_) | Planned::Stale { .. } if self.ends_at_active => {
                 return;
             }

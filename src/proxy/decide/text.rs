@@ -226,7 +226,7 @@ fn planned(known: &Known, by: Basis<'_>, text: &[u8]) -> Result<Planned, Refusal
     Ok(planner::plan(text, &plan_view, protocol))
 }
 
-/// True if a statement longer than `limits.statement_bytes` passes: its beginning shows that no rule concerns it.
+/// Judges a too long statement by its beginning, and rehearses one that passes. True if it passes: no rule concerns it.
 pub(crate) fn too_long(known: &mut Known, by: Basis<'_>, beginning: &[u8]) -> Result<bool, Need> {
     let begins_insert =
         known.session.state().is_some_and(|state| planner::begins_insert(beginning, &state.dialect));

@@ -27,11 +27,11 @@ use crate::tables::{Tables, is_concerning, may_change_calls};
 
 /// The answer to the question whether a rule may concern a command that was read whole.
 pub(crate) enum Unconcerned {
-    /// It may.
+    /// A rule may concern the command.
     No,
-    /// It may insert into a view that nobody has read yet.
+    /// The command may insert into a view that nobody has read yet.
     ViewsFirst,
-    /// None can; this is what the answer means to the session.
+    /// No rule can concern the text. The note is what the answer to it means to the session.
     Text(Note),
     /// The execution is of an INSERT that none could concern when it was prepared, nor can now. The types of its
     /// parameters are to be noted.
@@ -52,10 +52,10 @@ const ANY_CHARSET: [ClientCharset; 5] = [
 
 /// The result of looking for an INSERT to keep in a text that is being prepared. No rule concerns the text.
 enum Keeping {
-    /// It is no INSERT.
+    /// The text is no INSERT.
     Nothing,
     Kept(Arc<Kept>),
-    /// Its table's name depends on what must be asked.
+    /// The name of the INSERT's table depends on what must be asked.
     Unclear,
 }
 
@@ -101,7 +101,7 @@ pub(crate) fn text(known: &mut Known, by: Basis<'_>, text: &[u8]) -> Unconcerned
             }
             Keeping::Nothing => Note::Nothing,
         },
-        // Its tables may go with a schema.
+        // A schema's tables may be dropped with the schema.
         _ if mention.schema || mention.moves || changes_calls || moves_ids => {
             let schema = moves.as_ref().and_then(Move::now);
             let ddl = mention.schema && !only_rows || changes_calls;

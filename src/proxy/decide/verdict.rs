@@ -19,15 +19,15 @@ use crate::rewrite::plan::{InsertPlan, Plan};
 
 /// The verdict on a command that continues. Nothing in it is borrowed from the window.
 pub(crate) enum Verdict {
-    /// It goes on as it came.
+    /// The command goes on as it came.
     Pass { note: Note, may_change_session: bool },
-    /// It goes on as it came: a text that is being prepared, and does something when it is executed.
+    /// A text that is being prepared goes on as it came. The text does something when it is executed.
     PassActing(Effects),
     /// A text that cannot be rewritten goes on as it came (`rewrite.on_doubt`): the server numbers the rows of these tables.
     Forward { natively: Vec<Arc<Target>>, why: String },
     /// A text whose ids go in. Its OK packets need what `inserts` say.
     Send(FilledPacket),
-    /// This is sent in place of an execution.
+    /// The payload that is sent in place of an execution.
     SendExecution(Vec<u8>, Note),
     /// An INSERT that is being prepared. Where no rule concerns it, it is sent as it came: one may
     /// later.

@@ -28,7 +28,7 @@ pub(crate) struct Table {
 pub(crate) struct ServerError {
     pub(crate) code: u16,
     pub(crate) text: String,
-    /// Its whole payload.
+    /// The error packet's whole payload.
     pub(crate) payload: Vec<u8>,
 }
 

@@ -23,7 +23,7 @@ pub(crate) struct Drawn {
     pub(crate) digest: Option<Digest>,
     /// The packets that the client sent.
     pub(crate) came: Vec<u8>,
-    /// It is being prepared: calls became parameters.
+    /// The text is being prepared: its calls became parameters.
     pub(crate) prepares: Option<Arc<PreparedDraws>>,
 }
 
@@ -118,7 +118,7 @@ impl DrawnBefore {
         self.last.get(generator).copied()
     }
 
-    /// It is sent.
+    /// Notes the last id of each generator, for a command that is sent.
     pub(crate) fn note(&mut self, drawn: &Drawn) {
         for Taken { target, last, .. } in &drawn.taken {
             self.last.insert(target.rule.generator.clone(), *last);

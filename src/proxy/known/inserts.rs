@@ -274,7 +274,7 @@ impl InsertReply {
         if ok.insert_id != 0 && !self.none_is_zero() {
             return Settled::Leave;
         }
-        // It was updated in place of the last row, or stored, or else the last row met another.
+        // A row with this id was updated in place of the last row, or stored, or else the last row met another.
         let only = Ids { first: insert_id, last: insert_id, spacing: Spacing::by(NonZeroU64::MIN) };
         self.smallest(only, otherwise)
     }

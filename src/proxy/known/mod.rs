@@ -36,7 +36,7 @@ pub(super) struct Known {
     pub(super) may_have_locked: bool,
     /// The capabilities that were negotiated with the backend.
     pub(super) capabilities: Capabilities,
-    /// Its place among all sessions, and what is counted of it.
+    /// The session's place among all sessions, and what is counted of the session.
     pub(super) here: Here,
 }
 

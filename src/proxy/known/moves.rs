@@ -7,7 +7,7 @@ use crate::rules::mentions::DefaultSchema;
 /// The default database as it is known without asking.
 #[derive(Debug)]
 pub(crate) enum DefaultDatabase {
-    /// It was moved by something that has no answer yet, or that nothing reports.
+    /// A statement without an answer or a report may have moved the database, or its name is not ASCII.
     Unknown,
     Is(Option<String>),
 }
@@ -27,11 +27,11 @@ impl DefaultDatabase {
 /// The change that a text may make to the default database.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Move {
-    /// It moves it to this schema, and does nothing else.
+    /// The text moves the default database to this schema, and does nothing else.
     Now(String),
-    /// It prepares a text that does so when it is executed.
+    /// The text, or one that it prepares, moves the default database to this schema when it is executed.
     Later(String),
-    /// It may move it anywhere, now or later.
+    /// The text may move the default database to any schema, now or later.
     Unclear,
 }
 

@@ -74,7 +74,7 @@ pub(crate) enum Right {
 
 /// Why a command is not sent to the server, or not yet.
 pub(crate) enum Unsent {
-    /// It is decided again when this is known.
+    /// The command is decided again when this is known.
     Needs(Need),
     Refused(Refusal),
     /// There are no ids to be had, for the reason that is named; the table keeps its AUTO_INCREMENT, and
@@ -101,7 +101,7 @@ impl From<Refusal> for Unsent {
 /// A statement that cannot be read, as it is shown to the server.
 pub(crate) struct Shown {
     pub(crate) text: Vec<u8>,
-    /// It is a text within a statement.
+    /// The text is one within a statement.
     pub(crate) is_inner: bool,
     /// The answer where the server finds nothing wrong with it.
     pub(crate) refusal: Refusal,

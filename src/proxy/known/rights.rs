@@ -61,9 +61,9 @@ impl Allowed {
 /// The server's answer about a right, for the statement that is being judged.
 #[derive(Debug)]
 enum Answer {
-    /// Its error.
+    /// The server's error packet. The text may also name the GRANT that the account lacks.
     Denied(Vec<u8>),
-    /// It could not tell: it judges the statement itself.
+    /// The server did not tell, or could not be asked. The server judges the statement itself.
     Unsure,
 }
 
@@ -78,7 +78,7 @@ pub(crate) struct Rights {
     answers: Vec<(TableName, Answer)>,
 }
 
-/// Its name as the statement goes by it.
+/// The name that the statement goes by: the view's, where it names one.
 fn name_of(target: &Target) -> TableName {
     let (schema, name) = target.named();
     TableName::new(schema, name)

@@ -66,7 +66,7 @@ enum Knowledge {
     /// To be asked for again. The client has its own tracking again, and may look at it or set it.
     GivenBack,
     Asked,
-    /// It was known before.
+    /// The state was known before, and is asked for again.
     AskedAgain,
     Known(State),
     /// A routine has run since, and may have switched tracking off. It is asked for again before
@@ -259,7 +259,7 @@ impl SessionState {
         matches!(self.knowledge, Knowledge::Doubted(_))
     }
 
-    /// True if the state must be asked for now. It counts as asked from here on.
+    /// Notes that the state is asked for, where it must be asked for now. True if it must.
     pub(crate) fn ask(&mut self) -> bool {
         let asked = match &self.knowledge {
             Knowledge::Untouched | Knowledge::Forgotten | Knowledge::GivenBack => Knowledge::Asked,

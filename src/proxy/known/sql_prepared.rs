@@ -64,7 +64,7 @@ impl SqlPrepared {
                 Some(Known::Is(statement) | Known::Perhaps(statement)) => {
                     back.and_runs(&statement.source, statement.dialect, alone)
                 }
-                // Its text was not seen.
+                // The text of the prepared statement was not seen.
                 _ => back,
             },
             None => back,

@@ -190,7 +190,7 @@ enum Last {
     /// Nothing of ours was prepared last.
     #[default]
     Other,
-    /// It was refused, so the server may take another one for the last.
+    /// The last COM_STMT_PREPARE was refused, so the server may take another statement for the last.
     Refused,
     Acting(Arc<Effects>),
     /// The server has not answered with its id yet.
@@ -282,7 +282,7 @@ impl Statements {
         server_id.filter(|&server_id| server_id != id)
     }
 
-    /// It was prepared again for the client's `id`.
+    /// Notes that the statement of the client's `id` was prepared again. `None`: there is no such statement.
     pub(crate) fn replace(&mut self, id: u32, server_id: u32, kept: Arc<Kept>) -> Option<Replaced> {
         let statement = self.get_mut(id)?;
         statement.kept = kept;

@@ -86,7 +86,7 @@ impl Settings {
 pub(crate) struct Own(pub(crate) Tracking);
 
 impl Own {
-    /// They were read again while the server tracked for the proxy. A routine of the client's has
+    /// The variables were read again while the server tracked for the proxy. A routine of the client's has
     /// set those that are not as the proxy set them.
     pub(crate) fn found_again(&mut self, found: Tracking) {
         self.0.schema &= found.schema;

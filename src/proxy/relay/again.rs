@@ -17,7 +17,7 @@ const TIMES_MAX: u8 = 3;
 
 #[derive(Debug, Default)]
 pub(crate) struct Again {
-    /// Its packet, as it came from the client.
+    /// The statement's packet, as it came from the client.
     bytes: Vec<u8>,
     times: u8,
     /// The statement that arrives next is one that is sent again.
@@ -33,7 +33,7 @@ impl Again {
         self.times = if self.is_repeated { self.times } else { 0 };
     }
 
-    /// True if the statement that is counted now was not counted before.
+    /// Clears the mark of a statement that is sent again. True if there was none: the statement is new.
     pub(crate) fn is_new(&mut self) -> bool {
         !std::mem::take(&mut self.is_repeated)
     }

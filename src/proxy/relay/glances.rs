@@ -29,7 +29,7 @@ const ATTRIBUTES_BYTES_MAX: usize = 64 * 1024;
 pub(super) enum Treatment {
     /// Passes as it comes.
     Pass { may_change_session: bool, note: Note },
-    /// Its whole payload is looked at.
+    /// The whole payload of the command is looked at.
     Read,
     /// Passes but for the parameter's number.
     LongData,

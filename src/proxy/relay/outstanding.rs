@@ -41,7 +41,7 @@ pub(crate) struct Forward {
     pub(crate) sees_tracking: bool,
     /// A statement is being prepared with parameters of ours for its calls.
     pub(crate) draws: Option<Arc<PreparedDraws>>,
-    /// It answers a part of the client's packet, and is not the last one.
+    /// The response answers a part of the client's packet that is not the last part.
     pub(crate) more_follows: bool,
     pub(crate) note: Note,
     /// When the command arrived, and when it was sent.

@@ -17,7 +17,7 @@ pub(crate) enum Question<'a> {
     Table(&'a [u8]),
     /// A text, to learn whether it can be prepared; nothing of it stays.
     Prepare(&'a [u8]),
-    /// It stays prepared.
+    /// A text to prepare. The statement stays prepared.
     PrepareAndKeep(&'a [u8]),
     /// The whole payload of a command that is answered as a query is.
     Command(&'a [u8]),

@@ -23,9 +23,9 @@ pub(crate) struct Parts {
 enum State {
     /// A part is at the front of the client's window.
     Ready,
-    /// It is on its way, or answered.
+    /// The part is on its way, or answered.
     Taken,
-    /// It was answered by an error.
+    /// The part was answered by an error.
     Failed,
 }
 

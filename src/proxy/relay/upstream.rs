@@ -85,7 +85,7 @@ impl Relay {
             return if left == 0 { Step::Moved } else { Step::More(1) };
         }
         let Some(header) = Header::parse(self.up.window()) else { return Step::More(HEADER_BYTES) };
-        // They go on from the backend's request, which the client saw under another number.
+        // The file's packet numbers go on from the backend's request, which the client saw under another number.
         let after = header.packet_nr.wrapping_add(1);
         let (number, next) = match self.outstanding.numbers() {
             Some(Numbers::Moved(by)) => (header.packet_nr.wrapping_sub(*by), after),
@@ -173,7 +173,7 @@ impl Relay {
                 Ok(_) => {}
             }
         }
-        // These two leave the warnings of the last statement as they are.
+        // COM_PING and COM_STMT_CLOSE leave the warnings of the last statement as they are.
         if !matches!(command, Command::Ping | Command::StmtClose) {
             self.known.session.warned = None;
         }
@@ -358,7 +358,7 @@ impl Relay {
         };
         let is_the_servers_last = || is_current() && !self.known.statements.is_displaced;
         if statement.server_id.is_none() && !self.outstanding.is_empty() && !is_the_servers_last() {
-            // Its id must be known: it is prepared again, or -1 would mean another one.
+            // The server's id must be known: the statement is prepared again, or -1 would mean another one.
             return Err(Step::Hold);
         }
         let is_another = self.known.statements.translated(id).is_some();
@@ -587,7 +587,7 @@ impl Relay {
         let is_tracked = self.known.session.is_tracked() && !self.known.session.is_tracked_anyway()
             || self.known.session.awaits_state();
         let may_see = match command {
-            // Its executions may come when the server tracks.
+            // The executions of the statement may come when the server tracks.
             Command::StmtPrepare => match self.sees_tracking(command, header) {
                 Ok(sees) => {
                     self.prepares_what_sees_tracking = sees;

@@ -213,7 +213,7 @@ impl Session {
         Ok(())
     }
 
-    /// True if a statement whose beginning is at the front of the client's window passes.
+    /// Decides a statement whose beginning is at the front of the client's window. True if the statement passes.
     fn decide_too_long(&mut self, command: Command, header: Header) -> Result<bool, Need> {
         let tables = self.shared.tables.now();
         let Session { relay: Relay { known, up, outstanding, .. }, shared, .. } = self;

@@ -63,7 +63,7 @@ impl Session {
         Ok(())
     }
 
-    /// True if the command that has arrived has its ids already, and they may be sent.
+    /// Takes back ids that were drawn under other rules. True if the command has its ids, and they may be sent.
     fn is_drawn(&mut self, tables: &Arc<Tables>, arrived: &mut Arrived) -> Result<bool, Unsent> {
         if let Some(drawn) = self.relay.drawn.take_if(|drawn| !Arc::ptr_eq(&drawn.under, tables)) {
             // Other proxies may have issued the same ids since.

@@ -10,25 +10,25 @@ use crate::tables::Tables;
 
 /// The point that a command has reached.
 pub(super) enum Progress {
-    /// It is sent, or answered.
+    /// The command is sent, or answered.
     Done,
-    /// This is to be found out first.
+    /// The command needs this to be found out first.
     Needs(Need),
-    /// It goes by way of a stage, which takes several statements.
+    /// The command goes by way of a stage, which takes several statements.
     Stage(Box<Task>),
-    /// It is SHOW WARNINGS, of a statement that went by way of a stage.
+    /// The command is SHOW WARNINGS, of a statement that went by way of a stage.
     ShowWarnings,
-    /// It cannot be read, and is shown to the server.
+    /// The statement cannot be read, and is shown to the server.
     Show(Shown),
     /// There are no ids for an execution, for this reason, and the server is to number its rows.
     Natively(String),
-    /// Its ids go into user variables first, or were taken a while ago.
+    /// The command's ids go into user variables first or were taken a while ago, or it takes several packets.
     Later(Box<Later>),
 }
 
-/// One that is not sent at once.
+/// A command that is not sent at once.
 pub(super) struct Later {
-    /// It reads its ids from user variables, which this statement sets.
+    /// The statement that sets the user variables from which the command reads its ids.
     pub(super) sets: Option<String>,
     pub(super) packet: Packet,
     /// The rules that it was planned by.

@@ -19,7 +19,7 @@ impl Session {
     /// Lets a command through that was read whole.
     pub(super) fn pass(&mut self, arrived: Arrived, may_change_session: bool, note: Note) -> Progress {
         if matches!(self.relay.known.session.set_id, SetId::Taken(_)) {
-            // Its table has lost its rule meanwhile, and the server has the id no longer.
+            // The id's table has lost its rule meanwhile, and the server has the id no longer.
             return self.refuse(arrived, &Refusal::NoId("the rules are being changed; try again".into()));
         }
         if arrived.command == Command::StmtPrepare {

@@ -147,7 +147,7 @@ impl Session {
                 self.ask(if stage.is_load() { Question::Load(&sent) } else { Question::Command(&sent) })
                     .await?
             }
-            // It has no parameters.
+            // A LOAD has no parameters.
             Task::Execute { .. } if stage.is_load() => {
                 let sent = self.query(&fill);
                 self.ask(Question::Load(&sent)).await?
@@ -158,7 +158,7 @@ impl Session {
                     self.relay.close(id);
                     answered
                 }
-                // Its warnings have been read already.
+                // The warnings of the statement have been read already.
                 Err(error) if task.around().is_some() => {
                     return Err(Stop::Failed(with_table_name(&error.payload, &insert.target)));
                 }

@@ -163,7 +163,7 @@ async fn our_parameters_leave_no_trace() {
             ])),
             Server(all(&[prepared(capabilities, 7, 0, 1), ok(1, 1, 1, 2), ok(1, 1, 2, 2)])),
             ToClient(all(&[prepared(capabilities, 7, 0, 0), ok(1, 1, 1, 2), ok(1, 1, 2, 2)])),
-            // Its number is known now; a statement of one's own stays what it is.
+            // The statement's number is known now; a statement of one's own stays what it is.
             Client(all(&[execute(7), execute(8), p(0, [0x19, 7, 0, 0, 0]), execute(7)])),
             ToServer(all(&[execute_with(7, 3), execute(8), p(0, [0x19, 7, 0, 0, 0]), execute(7)])),
             Server(all(&[ok(1, 1, 3, 2), ok(1, 0, 0, 2), p(1, b"\xff\xdb\x04#HY000gone")])),

@@ -115,7 +115,7 @@ fn check(lexer: &Lexer<'_>, context: &Context<'_>, load: &Load) -> Planning<()> 
 /// A column that has a value when the stage is filled.
 struct Filled {
     name: String,
-    /// It is of the list, or of all columns where there is none.
+    /// The column is in the list, or there is no list and the column is not invisible.
     is_read: bool,
     is_stored: bool,
     default: DefaultValue,

@@ -19,7 +19,7 @@ const PREFIXES_MAX: usize = 4;
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Around {
-    /// It answers with its plan in place of an OK packet.
+    /// The statement answers with its plan in place of an OK packet.
     is_analyzed: bool,
     pub(super) settings: ForStatement,
 }
@@ -102,7 +102,7 @@ impl Around {
             ));
         }
         if self.is_analyzed && !matches!(plan.style, Style::Wrapped | Style::OdkuOne) {
-            // Its answer has no OK packet, so nothing would tell the client the id.
+            // The answer has no OK packet, so nothing would tell the client the id.
             return Err(Stop::Refused(
                 "Rowstamp cannot run ANALYZE of an INSERT with IGNORE, ON DUPLICATE KEY UPDATE, LAST_INSERT_ID() or a placeholder for the id; \
                  leave these out, or write EXPLAIN in place of ANALYZE"

@@ -53,7 +53,7 @@ impl Walk<'_> {
         Some(Lexer::new(self.text, self.dialect)?.over(rest))
     }
 
-    /// It lies between `start` and `end`.
+    /// Adds an INSERT that lies between `start` and `end`.
     pub(super) fn add(&mut self, insert: InsertPlan, start: u32, end: u32) -> Result<(), Halt> {
         // Only one of a packet's statements uses `insert_id` up.
         if (self.effects.insert_id || self.context.insert_id_is_set) && insert.may_take_ids() {

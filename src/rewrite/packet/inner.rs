@@ -23,7 +23,7 @@ pub(super) struct Ran {
 
 /// The result of planning a text within a statement.
 pub(super) enum Inner {
-    /// It passes, and does this when it runs.
+    /// The text passes, and does this when it runs.
     Passes(Box<Ran>),
     Fills(Box<InsertPlan>),
 }

@@ -129,7 +129,7 @@ impl Walk<'_> {
         let charset = self.dialect.charset;
         let may_be_written = match text.place {
             TextPlace::Evaluated(_) => dynamic::may_be_written(&text.bytes, charset),
-            // It is put between quotes again.
+            // The text is put between quotes again.
             TextPlace::Literal(_) => {
                 text.bytes.is_ascii()
                     || matches!(

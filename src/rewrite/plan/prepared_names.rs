@@ -17,7 +17,7 @@ pub struct NamedStatement {
     pub(in crate::rewrite) collation: String,
     /// With parameters of ours; `None`: as it came, or `is_staged`.
     pub(in crate::rewrite) sent: Option<PreparedText>,
-    /// It goes by way of a stage. The server has another statement by its name, which does nothing.
+    /// The statement goes by way of a stage. The server has another statement by its name, which does nothing.
     pub(in crate::rewrite) is_staged: bool,
 }
 

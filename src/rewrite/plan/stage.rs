@@ -65,7 +65,7 @@ pub struct Named {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::rewrite) struct Column {
     pub(in crate::rewrite) name: Box<[u8]>,
-    /// Its values go into the table. Those of a generated column are read and dropped.
+    /// The column's values go into the table. Those of a generated column are read and dropped.
     pub(in crate::rewrite) is_stored: bool,
     /// The column's type has zero dates.
     pub(in crate::rewrite) is_date: bool,

@@ -39,7 +39,7 @@ pub struct ServerFacts {
     pub variables: BTreeMap<String, String>,
     /// The number of replicas that are connected, as far as the account sees them.
     pub replicas: u64,
-    /// It is MySQL Router, and sessions share its connections (`connection_sharing`).
+    /// The server is MySQL Router, and sessions share its connections (`connection_sharing`).
     pub shares_connections: bool,
 }
 

@@ -62,7 +62,7 @@ impl Items {
         self.is_after_operand = ends_operand;
     }
 
-    /// True if the token names the column, provided that it is the column's last token.
+    /// Notes CASE, END and INTERVAL. True if the token names the column, provided that it is the column's last token.
     fn names(&mut self, lexer: &Lexer<'_>, token: Token) -> bool {
         if lexer.is_word(token, "CASE") {
             self.cases += 1;

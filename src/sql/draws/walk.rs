@@ -15,6 +15,7 @@ enum Kind {
         /// The INSERT has VALUES, which may be several rows.
         has_rows: bool,
     },
+    /// UPDATE.
     /// SET, DO, CALL: each expression is evaluated once.
     Once,
     Update,
@@ -43,7 +44,7 @@ struct Query {
     depth: usize,
     /// The query around it.
     outer: Option<usize>,
-    /// It stands in that one's select list.
+    /// The query stands in the select list of the query around it.
     in_outer_list: bool,
     in_list: bool,
     reads_rows: bool,

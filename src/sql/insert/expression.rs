@@ -8,14 +8,14 @@ use crate::sql::name;
 #[allow(clippy::struct_excessive_bools)] // Independent findings, added up over a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Traits {
-    /// It may run code that we do not see (a stored function, a view), which may read
+    /// The expression may run code that we do not see (a stored function, a view), which may read
     /// LAST_INSERT_ID().
     pub loud: bool,
-    /// It reads LAST_INSERT_ID() or @@identity.
+    /// The expression reads LAST_INSERT_ID() or @@identity.
     pub reads_last_id: bool,
-    /// It calls LAST_INSERT_ID(x).
+    /// The expression calls LAST_INSERT_ID(x).
     pub sets_last_id: bool,
-    /// It names the id's column.
+    /// The expression names the id's column.
     pub names_id: bool,
 }
 

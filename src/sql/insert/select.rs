@@ -12,7 +12,7 @@ use crate::sql::reads::Reads;
 pub struct Query {
     /// From its first token to its last.
     pub span: Span,
-    /// Its own `?`.
+    /// The number of `?` in the query itself.
     pub params: u32,
     /// The facts of the statement before it that the query reads.
     pub reads: Reads,

@@ -250,7 +250,7 @@ fn piece() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// It does not panic. What it understands has its spans in order, and what is made of it is understood in the same way.
+    /// The reader does not panic. What it understands has its spans in order, and what is made of it is understood in the same way.
     #[test]
     fn any_pieces(
         head in prop_oneof![

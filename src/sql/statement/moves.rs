@@ -23,8 +23,8 @@ impl IdNames for () {
     }
 }
 
-/// True if an UPDATE or a DELETE, perhaps after WITH, may give rows other ids. The lexer stands before it. `None`:
-/// the text ends before it shows.
+/// Reads an UPDATE or a DELETE, perhaps after WITH, which the lexer stands before. True if it may give rows other ids.
+/// `None`: the text ends before it shows.
 pub fn moves_ids(lexer: &mut Lexer<'_>, ids: &(impl IdNames + ?Sized)) -> Result<Option<bool>, Odd> {
     let charset = lexer.dialect().charset;
     let mut before = lexer.next()?;

@@ -66,7 +66,7 @@ enum Kind {
     NotSent,
     /// etcd refuses whoever asks, before it looks at what is asked.
     Refused,
-    /// It may have been done, or may yet be.
+    /// The request may have been carried out, or may yet be.
     Unknown,
     TimedOut,
 }

@@ -115,7 +115,7 @@ async fn a_store_that_was_away_comes_back() {
             "killed" => etcd.kill(0),
             _ => etcd.signal(0, "STOP"),
         }
-        // It may have been sent where the member was stopped within its last second of proof.
+        // The request may have been sent where the member was stopped within its last second of proof.
         let refused = store.compare_and_set(&key, Some(first), b"2").await.unwrap_err();
         let is_unknown = matches!(refused, StoreError::UnknownOutcome { .. });
         assert!(matches!(refused, StoreError::Unavailable { .. }) || is_unknown, "{how}: {refused:?}");

@@ -26,9 +26,9 @@ pub(super) struct Witness {
 /// The meaning of the witness in the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Sighting {
-    /// It stands where we left it.
+    /// The witness stands where we left it.
     Same,
-    /// It stands elsewhere, rightly, and is known now: a write of ours of unknown outcome, or an operator's.
+    /// The witness stands elsewhere, rightly, and is known now: a write of ours of unknown outcome, or an operator's.
     Moved,
     /// Another process writes under this proxy's name.
     Foreign,

@@ -53,7 +53,7 @@ pub(super) enum Choice {
     Use(usize),
     /// Claim it by this record.
     Claim(usize, PlaceRecord),
-    /// It was claimed so recently that another proxy may not know of it yet.
+    /// Wait for this time: the claim is so recent that another proxy may not know of it yet.
     Wait(usize, Duration),
     /// None is to be used, and why.
     Nobody(String),
@@ -167,9 +167,9 @@ mod tests {
         check(&[("a", Some((1, "a", 0)))], None, 0, "use 0");
         check(&[("a", Some((2, "a", 9)))], None, 2, "use 0");
         check(&[("a", Some((2, "a", 3)))], None, 2, "wait 1s for 0");
-        // It was promoted.
+        // The server was promoted: its record names the one before.
         check(&[("b", Some((1, "a", 0)))], Some(0), 1, "claim 0 as 2 b now");
-        // It lacks the last claim, or the record.
+        // The server lacks the last claim, or the record.
         check(&[("c", Some((1, "a", 0)))], None, 2, "claim 0 as 3 c now");
         check(&[("c", None)], None, 2, "claim 0 as 3 c now");
         // The one before comes back.

@@ -90,7 +90,7 @@ impl Lines {
         server::release(line, table, store).await
     }
 
-    /// True if all connections live, and with them their locks.
+    /// Pings the connections. True if there are any and all live, and with them their locks.
     pub(super) async fn live(&mut self) -> bool {
         for line in &mut self.all {
             if server::lives(line).await.is_err() {

@@ -34,7 +34,7 @@ impl Tables {
                     Behind::Unclear(why) => unclear((schema, view), why),
                 }
             }
-            // It was one when the views were read.
+            // The name was that of a view when the views were read.
             Some(_) => Lookup::NotRuled,
             None => Lookup::Missing,
         };

@@ -24,13 +24,13 @@ const NO_NAME: (&str, &str) = ("", "(not known)");
 /// The outcome that a statement would have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// It would take so many ids; of INSERT ... SELECT only the server knows.
+    /// The statement would take so many ids; of INSERT ... SELECT only the server knows.
     Rewritten { ids: u64 },
     /// The client wrote every id itself, or a temporary table takes the rows.
     Passed,
-    /// It would get an error, and why.
+    /// The statement would get an error, for this reason.
     Refused(String),
-    /// It would be shown to the server, and refused for this where the server has no error of its
+    /// The statement would be shown to the server, and refused for this where the server has no error of its
     /// own.
     ServerFirst(String),
     /// The outcome depends on something that was not known.

@@ -103,7 +103,7 @@ async fn a_change_that_nobody_tells_of_is_found() {
     assert_eq!(known(&here), ["app: "]);
 }
 
-/// It was written, and the store was away before anybody was told. Who asks again makes it known, at whichever proxy that is.
+/// The change was written, and the store was away before anybody was told. Who asks again makes it known, at whichever proxy that is.
 #[tokio::test(start_paused = true)]
 async fn a_change_that_is_asked_for_again_is_told() {
     for again_at in [0, 1] {
@@ -207,7 +207,7 @@ async fn users_of_the_file_are_the_files() {
     assert_eq!(known(&here), ["app: "]);
 }
 
-/// It goes by the name: whatever becomes of users, no count falls.
+/// A count goes by the name: whatever becomes of users, no count falls.
 #[tokio::test(start_paused = true)]
 async fn what_users_have_drawn_is_counted_on() {
     let store = Arc::new(MemoryStore::new());
@@ -325,7 +325,7 @@ fn hashes_of_logins_that_are_given_up_are_made_one_at_a_time() {
             drop(go);
             let _ = busy.await;
             drop(here.hashes.next(Asker::Admin).await);
-            // It was a try like any other.
+            // The try that was dropped was one like any other.
             assert!(throttle.wait(None, name.as_bytes(), tokio::time::Instant::now()).is_some(), "{name}");
         }
     });

@@ -26,7 +26,7 @@ pub(super) const GRANTS: [Field<(Arc<User>, Grant)>; 6] = [
     ("ids_per_second", Unsigned, |(_, grant)| grant.per_second.into()),
     ("home", Text, |(user, _)| home(user).into()),
     ("statement", Text, |(user, grant)| match user.home {
-        // Its role says it, and no statement changes that.
+        // The role of a user of the file says the right, and no statement changes that.
         Home::File => Value::Null,
         Home::Store => grant.statement(&user.name).into(),
     }),

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::{Args, Limits, Parsed, Violation, integer, parse, words};
 
-/// Its arguments, and how many bytes it has.
+/// The request's arguments, and how many bytes it has.
 type Request = (Vec<Vec<u8>>, usize);
 
 fn read(input: &[u8], limits: Limits) -> Result<Option<Request>, Violation> {

@@ -9,7 +9,7 @@ async fn ids_go_on_above_the_highest_of_the_table() {
     let (store, a) = beside_another().await;
     let pass = async |highest: u64| a.pass(highest, SECOND).await.unwrap();
     assert!(!pass(1).await, "its own");
-    // It lies in the other range, and others may lie in this one.
+    // The highest id lies in the other range, and others may lie in this one.
     assert!(!pass(500).await);
     assert_eq!((a.last_below(500), a.last_below(3)), (Some(11), None));
     assert!(pass(6).await && !pass(6).await);

@@ -21,7 +21,7 @@ pub enum LoginError {
     Server(io::Error),
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// Its ERR packet was relayed.
+    /// The server's ERR packet was relayed.
     #[error("the server refused the login: {code} {message}")]
     ServerRefused { code: u16, message: String },
     #[error("the client's handshake: {0}")]

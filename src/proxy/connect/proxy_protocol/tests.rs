@@ -116,7 +116,7 @@ async fn whom_it_is_taken_from() {
     assert_eq!((told.unwrap().unwrap(), &*rest), (ends("192.0.2.1:4242", "10.0.0.2:3306"), &b"x"[..]));
 }
 
-/// It waits for a greeting, as clients do.
+/// The client waits for a greeting, as clients do.
 #[tokio::test]
 async fn who_sends_none_where_it_is_optional() {
     let (client, mut server) = pair().await;

@@ -221,7 +221,7 @@ where
     std::mem::take(&mut server.ends().output)
 }
 
-/// Its table's rule changes to another column.
+/// The rule of the table changes to another column.
 pub(super) async fn changing(rig: Rig, command: &[u8], column: &str) -> Vec<u8> {
     let rules = rules_of(column);
     meanwhile(rig, command, |tables| async move { tables.change(rules).await }).await
