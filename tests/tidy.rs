@@ -73,7 +73,7 @@ const MAY_IMPORT: [(&str, &[&str]); 34] = [
     ),
     ("takeover", &["table_use", "ids", "rewrite", "tables"]),
     ("doors", &["address", "audit", "book", "ids", "rules", "tables", "toml_file", "users"]),
-    ("admin", &["address", "mysql", "users"]),
+    ("admin", &["address", "mysql", "sessions", "users"]),
     ("config", &["address", "book", "users", "toml_file", "ids", "rules", "proxy", "admin"]),
     ("opened", &["address", "log_span", "store", "rules", "schema", "lint", "tables", "proxy", "config"]),
     ("querylog", &[]),

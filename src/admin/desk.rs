@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
+pub use crate::sessions::refused::RefusedStatement as RefusedRow;
 use crate::users::{Change, Changed, Directory};
 
 /// Rows are as they are now; nothing in them is a secret, a literal of a statement or a bound value.
@@ -490,21 +491,6 @@ pub struct LastRow {
     pub digest: Option<String>,
     /// Without its values.
     pub statement: String,
-}
-
-/// Statements that differ in their values alone.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RefusedRow {
-    /// The digest's hash, as `log.audit` and `explain` have it.
-    pub digest: String,
-    /// Without its values; empty where its text is not known any more.
-    pub statement: String,
-    /// The error text that the last client got.
-    pub why: String,
-    pub count: u64,
-    /// Whose the last one was.
-    pub user: String,
-    pub last: SystemTime,
 }
 
 /// A port where ids are drawn without an INSERT. The counts are since the start.

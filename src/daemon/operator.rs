@@ -40,7 +40,6 @@ use crate::rules::word;
 use crate::schema::facts::Facts;
 use crate::schema::{Role, Schema};
 use crate::sessions::last::LastDigest;
-use crate::sessions::refused::RefusedStatement;
 use crate::sessions::{Count, Seen, Sessions};
 use crate::store::Store;
 use crate::store::metered::StoreMeter;
@@ -196,11 +195,7 @@ impl Desk for ProxyDesk {
     }
 
     fn refused(&self) -> Vec<RefusedRow> {
-        let row = |seen: RefusedStatement| {
-            let RefusedStatement { digest, statement, why, count, user, last } = seen;
-            RefusedRow { digest, statement, why, count, user, last }
-        };
-        self.sessions.refused.rows().into_iter().map(row).collect()
+        self.sessions.refused.rows()
     }
 
     fn events(&self) -> Vec<EventRow> {
