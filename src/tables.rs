@@ -3,7 +3,7 @@
 //! `in_force` puts it in the place of the one before. `lookup` finds tables, `take` takes ids.
 
 use std::num::NonZeroU64;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -11,9 +11,8 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 
 use self::generators::Generators;
-use self::looks::Moves;
 use self::looks::names::Names;
-use self::lookup::{Ddl, Drawn, Known};
+use self::lookup::{Drawn, Entries};
 use self::shadow::Shadows;
 use crate::ids::bindings::assign;
 use crate::ids::range::Spacing;
@@ -196,14 +195,30 @@ struct Backend {
     clock: Arc<dyn Clock>,
     /// The clock is not compared with the backend's.
     trusts_clock: bool,
-    ddl: Arc<Ddl>,
-    moves: Arc<Moves>,
+    /// DDL of any session. What was read before the last of it may be out of date.
+    ddl: Arc<Sightings>,
+    /// Statements from sessions that may give rows other ids.
+    moves: Arc<Sightings>,
     shadow: Arc<Shadow>,
     /// One table is looked up at a time, and none while a version gives way to the next: bindings
     /// are made under it.
     fetching: Arc<tokio::sync::Mutex<()>>,
     /// The progress of the change that is under way.
-    progress: Arc<Progress>,
+    progress: Arc<ChangeProgress>,
+}
+
+/// The number of times that something was seen.
+#[derive(Debug, Default)]
+struct Sightings(AtomicU64);
+
+impl Sightings {
+    fn saw(&self) {
+        self.0.fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn seen(&self) -> u64 {
+        self.0.load(Ordering::Acquire)
+    }
 }
 
 impl std::fmt::Debug for Tables {

@@ -16,7 +16,6 @@ use crate::store::Store;
 use crate::table_name::NameCase;
 use crate::tables::change::Next;
 use crate::tables::locks::TableLocks;
-use crate::tables::lookup::Ddl;
 use crate::tables::{Backend, InForce, TableError, Tables};
 
 /// Between two versions. However it ends, by an error or a panic or cut off, sessions get a version
@@ -61,7 +60,7 @@ impl InForce {
             taken: Arc::default(),
             clock: Arc::new(SystemClock::new()),
             trusts_clock,
-            ddl: Arc::new(Ddl::default()),
+            ddl: Arc::default(),
             moves: Arc::default(),
             shadow: Arc::default(),
             fetching: Arc::default(),

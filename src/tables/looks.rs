@@ -11,7 +11,7 @@ mod failures;
 pub(in crate::tables) mod names;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use tokio::sync::Semaphore;
@@ -56,20 +56,6 @@ const RAISES_AT_ONCE: usize = 2;
 
 /// Ids that came into a table without its generator are logged once in this time.
 const OVERTAKEN_PAUSE: Duration = Duration::from_secs(1);
-
-/// The number of statements from sessions that may give rows other ids.
-#[derive(Debug, Default)]
-pub(super) struct Moves(AtomicU64);
-
-impl Moves {
-    fn saw(&self) {
-        self.0.fetch_add(1, Ordering::AcqRel);
-    }
-
-    fn seen(&self) -> u64 {
-        self.0.load(Ordering::Acquire)
-    }
-}
 
 impl InForce {
     /// A statement was answered that may have given rows other ids.

@@ -8,7 +8,7 @@ mod through;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::rewrite::plan::Lookup;
@@ -26,21 +26,7 @@ pub(crate) use drawn::DrawnFrom;
 /// A table's columns are too old after this, if [`Tables::refresh`] has not read them again.
 pub const SHAPE_AGE_MAX: Duration = Duration::from_secs(5);
 
-/// The number of times that DDL of any session was seen. What was read before the last time may be out of date.
-#[derive(Debug, Default)]
-pub(super) struct Ddl(AtomicU64);
-
-impl Ddl {
-    pub(super) fn saw(&self) {
-        self.0.fetch_add(1, Ordering::AcqRel);
-    }
-
-    pub(super) fn seen(&self) -> u64 {
-        self.0.load(Ordering::Acquire)
-    }
-}
-
-pub(super) type Known = BTreeMap<FoldedName<'static>, Entry>;
+pub(super) type Entries = BTreeMap<FoldedName<'static>, Entry>;
 
 #[derive(Clone)]
 pub(super) struct Entry {
