@@ -34,12 +34,8 @@ pub struct Surveyed {
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum Ruled {
     None,
-    Off {
-        generator: String,
-    },
-    On {
-        generator: String,
-    },
+    Off { generator: String },
+    On { generator: String },
 }
 
 /// Something that a person must know before the table moves.

@@ -42,10 +42,8 @@ pub struct OkPacket<'a> {
 /// One entry of the session-state block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StateChange<'a> {
-    SystemVariable {
-        name: &'a [u8],
-        value: &'a [u8],
-    },
+    /// A variable, and its value as text.
+    SystemVariable { name: &'a [u8], value: &'a [u8] },
     /// The default database; empty: none.
     Schema(&'a [u8]),
     /// Type and data of what nothing here looks at: GTIDs, transaction state, what is yet to come.

@@ -26,55 +26,35 @@ pub(super) enum Request {
     },
     /// After [`Reply::Handed`]: the new process has all that it needs.
     Ready,
-    Take {
-        target: RuledTable,
-        n: NonZeroU64,
-        deadline_ms: u64,
-    },
+    /// `n` ids for a statement.
+    Take { target: RuledTable, n: NonZeroU64, deadline_ms: u64 },
     /// Later ids are above `id`.
-    Pass {
-        target: RuledTable,
-        id: u64,
-        deadline_ms: u64,
-    },
+    Pass { target: RuledTable, id: u64, deadline_ms: u64 },
     /// Later ids are above those in the table. `raises`: an id has collided, or the server has numbered rows. `read`: the highest, as the session has read it.
-    Look {
-        target: RuledTable,
-        raises: bool,
-        read: Option<String>,
-        deadline_ms: u64,
-    },
+    Look { target: RuledTable, raises: bool, read: Option<String>, deadline_ms: u64 },
 }
 
 /// A line of the process that was asked.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-    /// The table was looked at.
 pub(super) enum Reply {
     /// The listening socket comes with this line. Where both processes listen at one address for clients of Redis, so does that socket,
     /// after it. It answers a request without `api`, and is all that a process without the HTTP API knows.
     Handed,
     /// The listening socket comes with this line, and after it those of `doors`.
-    HandedWith {
-        doors: Vec<Door>,
-    },
+    HandedWith { doors: Vec<Door> },
     /// All is the new process's.
     Done,
     /// The first of the ids that were asked for.
-    Ids {
-        first: u64,
-    },
+    Ids { first: u64 },
     /// The outcome of an id that a client wrote.
     Passed(Advanced),
+    /// The table was looked at.
     Looked,
     /// The table could not be looked at.
-    Unseen {
-        why: String,
-        is_locked: bool,
-    },
-    Refused {
-        reason: String,
-    },
+    Unseen { why: String, is_locked: bool },
+    /// The request could not be served.
+    Refused { reason: String },
 }
 
 /// For whose clients a socket is.

@@ -43,23 +43,17 @@ pub(super) struct Visitor {
     most: u64,
     standing: Mutex<Standing>,
     /// The login of the last request that was let in: a request with the same header is let in again.
-    known: Mutex<Option<Known>>,
+    known: Mutex<Option<LetIn>>,
     is_served: AtomicBool,
 }
 
 /// A client since a request that was logged in. `heard`: when the last of these came.
 enum Standing {
-    Stranger {
-        _place: Place,
-    },
-    /// Since a request that was logged in. `heard`: when the last of these came.
-    Client {
-        _seat: Seat,
-        heard: Instant,
-    },
+    Stranger { _place: Place },
+    Client { _seat: Seat, heard: Instant },
 }
 
-struct Known {
+struct LetIn {
     /// The SHA-256 of its `Authorization`.
     sha256: [u8; 32],
     login: Login,
@@ -132,7 +126,7 @@ impl Visitor {
             return Ok(login);
         }
         let login = self.new_login(value).await?;
-        *self.known.lock() = Some(Known { sha256, login: login.clone(), roster });
+        *self.known.lock() = Some(LetIn { sha256, login: login.clone(), roster });
         Ok(login)
     }
 

@@ -11,13 +11,11 @@ use crate::sql::statement::{self, Statement};
 enum Kind {
     /// SELECT, alone or in parentheses.
     Select,
-    Insert {
-        /// The INSERT has VALUES, which may be several rows.
-        has_rows: bool,
-    },
-    /// UPDATE.
+    /// INSERT. `has_rows`: it has VALUES, which may be several rows.
+    Insert { has_rows: bool },
     /// SET, DO, CALL: each expression is evaluated once.
     Once,
+    /// UPDATE.
     Update,
     /// Any other statement, by what it is. Each call in it is refused.
     Other(&'static str),

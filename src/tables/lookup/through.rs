@@ -9,11 +9,8 @@ use crate::tables::{TableError, Tables};
 
 /// The table that a view leads to.
 enum Behind {
-    Base {
-        schema: String,
-        live: LiveTable,
-        chain: ViewChain,
-    },
+    /// A base table, by this chain of views.
+    Base { schema: String, live: LiveTable, chain: ViewChain },
     /// The backend has no such table: it says so itself.
     Missing,
     /// Not followed, for this reason.
