@@ -29,7 +29,7 @@ use crate::store::{Store, StoreError};
 use crate::table_name::NameCase;
 use crate::table_use::Unseen;
 use crate::tables::locks::{LockError, TableLocks};
-use crate::tables::progress::Progress;
+use crate::tables::progress::ChangeProgress;
 pub(crate) use crate::tables::progress::grouped;
 use crate::tables::shadow::counts::Shadow;
 use crate::tables::views::Views;
@@ -57,7 +57,7 @@ pub use lookup::{Covered, SHAPE_AGE_MAX};
 pub(crate) use mentions::{is_concerning, may_change_calls};
 pub use refresh::REFRESH_INTERVAL;
 pub use successor::{Asked, Look, Successor};
-pub use taken::{OfGenerator, Taken};
+pub use taken::{OfGenerator, TakenIds};
 
 /// Two templates that are not alike come to one name.
 #[derive(Debug, thiserror::Error)]
@@ -149,7 +149,7 @@ pub struct Tables {
     backend: Backend,
     generators: Generators,
     /// By schema and table as `case` compares them.
-    known: ArcSwap<Known>,
+    known: ArcSwap<Entries>,
     views: Views,
     shadows: ArcSwap<Shadows>,
     drawn: Drawn,
@@ -190,7 +190,7 @@ struct Backend {
     /// Issues ids in this process's stead; there are no generators then.
     successor: Option<Arc<dyn Successor>>,
     owner: String,
-    taken: Arc<Taken>,
+    taken: Arc<TakenIds>,
     /// The clock by which timestamps are made.
     clock: Arc<dyn Clock>,
     /// The clock is not compared with the backend's.
@@ -458,7 +458,7 @@ impl InForce {
     }
 
     /// The ids taken from each generator of this process.
-    pub fn taken(&self) -> &Taken {
+    pub fn taken(&self) -> &TakenIds {
         &self.backend.taken
     }
 

@@ -145,7 +145,7 @@ pub fn ruled(input: &mut Input<'_>) -> Ruled {
             shape,
             spacing,
             view,
-            filled: Arc::default(),
+            usage: Arc::default(),
         }),
         first_id: first_id[usize::from(first / 4) % first_id.len()],
     }

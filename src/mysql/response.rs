@@ -58,7 +58,7 @@ pub enum Control {
 
 /// The state of a response after a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Progress {
+pub enum ResponseProgress {
     /// More packets of this response follow.
     Continues,
     /// A result ended, another one of the same command follows.
@@ -245,15 +245,15 @@ impl Follower {
     }
 
     /// Takes a control packet's whole payload.
-    pub fn advance(&mut self, control: Control, payload: &[u8]) -> Result<Progress, Malformed> {
+    pub fn advance(&mut self, control: Control, payload: &[u8]) -> Result<ResponseProgress, Malformed> {
         match control {
-            Control::Any => Ok(Progress::Done),
+            Control::Any => Ok(ResponseProgress::Done),
             Control::Err => {
                 let is_report = self.forms.progress_reports && is_progress_report(payload)?;
-                Ok(if is_report { Progress::Continues } else { Progress::Done })
+                Ok(if is_report { ResponseProgress::Continues } else { ResponseProgress::Done })
             }
             Control::Ok => Ok(self.end_result(ok_status(payload)?, false)),
-            Control::Infile => Ok(Progress::ClientSendsFile),
+            Control::Infile => Ok(ResponseProgress::ClientSendsFile),
             Control::ColumnCount => self.column_count(payload),
             Control::PrepareOk => self.prepare_ok(payload),
             Control::Eof => self.eof(payload),
@@ -265,25 +265,25 @@ impl Follower {
         self.state = State::First;
     }
 
-    fn end_result(&mut self, status: u16, another_follows: bool) -> Progress {
+    fn end_result(&mut self, status: u16, another_follows: bool) -> ResponseProgress {
         self.status = Some(status);
         if another_follows || status & MORE_RESULTS != 0 {
             self.state = State::First;
-            Progress::NextResult
+            ResponseProgress::NextResult
         } else {
-            Progress::Done
+            ResponseProgress::Done
         }
     }
 
-    fn column_count(&mut self, payload: &[u8]) -> Result<Progress, Malformed> {
+    fn column_count(&mut self, payload: &[u8]) -> Result<ResponseProgress, Malformed> {
         let mut r = Reader::new(payload);
         let columns = r.lenenc("column count")?;
         let definitions = !self.forms.metadata_flag || r.is_empty() || r.u8("metadata flag")? != 0;
         self.state = self.after_columns(if definitions { columns } else { 0 });
-        Ok(Progress::Continues)
+        Ok(ResponseProgress::Continues)
     }
 
-    fn prepare_ok(&mut self, payload: &[u8]) -> Result<Progress, Malformed> {
+    fn prepare_ok(&mut self, payload: &[u8]) -> Result<ResponseProgress, Malformed> {
         let ok = PrepareOk::parse(payload, self.forms)?;
         self.without_definitions = !ok.definitions;
         let has_none = ok.params == 0 && ok.columns == 0;
@@ -296,7 +296,7 @@ impl Follower {
             PrepareOk { params: 0, columns, .. } => State::PrepareColumns { left: columns },
             PrepareOk { params, columns, .. } => State::PrepareParams { left: params, columns },
         };
-        Ok(if is_done { Progress::Done } else { Progress::Continues })
+        Ok(if is_done { ResponseProgress::Done } else { ResponseProgress::Continues })
     }
 
     /// By the EOF after the columns. Measured on both servers: the bit is set, and stays set, also where a procedure has opened
@@ -305,26 +305,26 @@ impl Follower {
         self.may_open_cursor && status & (CURSOR_EXISTS | MORE_RESULTS) == CURSOR_EXISTS
     }
 
-    fn eof(&mut self, payload: &[u8]) -> Result<Progress, Malformed> {
+    fn eof(&mut self, payload: &[u8]) -> Result<ResponseProgress, Malformed> {
         let status = eof_status(payload, self.forms.deprecate_eof)?;
         Ok(match self.state {
             State::ColumnsEof if self.opens_cursor(status) => {
                 self.status = Some(status);
-                Progress::Done
+                ResponseProgress::Done
             }
             State::ColumnsEof => {
                 // Measured on MySQL 9.7: of OUT parameters, to a client without DEPRECATE_EOF, it is sent here alone.
                 let tells = OUT_PARAMS | MORE_RESULTS;
                 self.state = State::Rows { another_follows: status & tells == tells };
-                Progress::Continues
+                ResponseProgress::Continues
             }
-            State::PrepareParamsEof { columns: 0 } => Progress::Done,
+            State::PrepareParamsEof { columns: 0 } => ResponseProgress::Done,
             State::PrepareParamsEof { columns } => {
                 self.state = after_prepare_columns(if self.without_definitions { 0 } else { columns });
-                Progress::Continues
+                ResponseProgress::Continues
             }
             State::Rows { another_follows } => self.end_result(status, another_follows),
-            _ => Progress::Done,
+            _ => ResponseProgress::Done,
         })
     }
 }

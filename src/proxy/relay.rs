@@ -386,7 +386,7 @@ impl Relay {
     /// response's packet numbers must be moved by.
     pub(super) fn send_instead(&mut self, payload: &[u8], arrived: Arrived) -> u8 {
         self.up.skip(arrived.window_bytes);
-        self.send_later(payload, arrived.packets)
+        self.send_for_client(payload, arrived.packets)
     }
 
     /// [`Relay::send_instead`] with packets that were made ready.
@@ -398,7 +398,7 @@ impl Relay {
 
     /// Sends `payload` for a command of the client's that is no longer in the window, after what is
     /// to be sent already. Returns what [`Relay::send_instead`] does.
-    pub(super) fn send_later(&mut self, payload: &[u8], client_packets: usize) -> u8 {
+    pub(super) fn send_for_client(&mut self, payload: &[u8], client_packets: usize) -> u8 {
         put_packets(self.up.out(), 0, payload);
         nr_shift(client_packets, packets_of(payload.len()))
     }

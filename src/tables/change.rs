@@ -29,7 +29,7 @@ use crate::rules::RuleSet;
 use crate::rules::model::{GeneratorKind, GeneratorName, Rule};
 use crate::sql::name::same_column;
 use crate::store::CREATED_AT_ONCE_MAX;
-use crate::tables::lookup::{Entry, Known};
+use crate::tables::lookup::{Entries, Entry};
 use crate::tables::survey::{Binding, Live};
 use crate::tables::{Backend, FLOOR_DEADLINE, TableError, Tables};
 
@@ -159,7 +159,7 @@ impl Tables {
     fn again(&self, without: &[Live]) -> Tables {
         let mut tables = self.with_backend(self.backend.clone());
         tables.generators = self.generators.clone();
-        let mut known = Known::clone(&self.known.load());
+        let mut known = Entries::clone(&self.known.load());
         for one in without.iter().filter(|one| matches!(one.binding, Binding::New { .. })) {
             known.remove(&self.folded(&one.rule.schema, &one.table).into_owned());
         }

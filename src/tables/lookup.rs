@@ -102,9 +102,9 @@ impl Tables {
 
     /// Changes what is known; another thread's change at the same moment may have `change` run
     /// again.
-    pub(super) fn change_known(&self, change: impl Fn(&mut Known)) {
+    pub(super) fn change_known(&self, change: impl Fn(&mut Entries)) {
         self.known.rcu(|known| {
-            let mut known = Known::clone(known);
+            let mut known = Entries::clone(known);
             change(&mut known);
             known
         });

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 const INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
-pub(super) struct Progress(Mutex<Step>);
+pub(super) struct ChangeProgress(Mutex<Step>);
 
 #[derive(Debug, Default, Clone, Copy)]
 struct Step {
@@ -19,7 +19,7 @@ struct Step {
     total: usize,
 }
 
-impl Progress {
+impl ChangeProgress {
     /// Begins a step: its text, and how many tables or generators it has.
     pub(super) fn begin(&self, what: &'static str, total: usize) {
         *self.0.lock() = Step { what, done: 0, total };

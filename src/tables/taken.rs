@@ -29,7 +29,7 @@ const OTHERS: &str = "(others)";
 const COLLISION_PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
-pub struct Taken {
+pub struct TakenIds {
     by_generator: ArcSwap<BTreeMap<GeneratorName, Arc<OfGenerator>>>,
     /// By table: those that statements have named, [`TABLES_MAX`] of them.
     by_table: Mutex<BTreeMap<TableName, Arc<TableUse>>>,
@@ -85,7 +85,7 @@ impl Failing {
     }
 }
 
-impl Taken {
+impl TakenIds {
     pub fn of(&self, name: &GeneratorName) -> Arc<OfGenerator> {
         if let Some(found) = self.by_generator.load().get(name) {
             return Arc::clone(found);
@@ -246,7 +246,7 @@ impl OfGenerator {
 mod tests {
     use std::sync::atomic::Ordering;
 
-    use super::{Failing, OTHERS, TABLES_MAX, Taken};
+    use super::{Failing, OTHERS, TABLES_MAX, TakenIds};
     use crate::ids::TakeError;
     use crate::rules::model::GeneratorName;
 
@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn tables_under_ever_new_names_are_counted_as_one() {
-        let taken = Taken::default();
+        let taken = TakenIds::default();
         for n in 0..TABLES_MAX + 5 {
             taken.usage_of("s", &format!("t{n}")).note(2);
         }
@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn each_generator_has_its_own() {
-        let taken = Taken::default();
+        let taken = TakenIds::default();
         let [a, b] = ["a", "b"].map(|name| GeneratorName { schema: "s".into(), name: name.into() });
         taken.of(&a).note(&a, 3);
         taken.of(&a).note(&a, 4);

@@ -86,7 +86,7 @@ pub struct Directory {
     roster: ArcSwap<Roster>,
     /// The store has, since the start.
     has_answered: watch::Sender<bool>,
-    known: Mutex<Known>,
+    known: Mutex<RosterSources>,
     /// A change may be written that other proxies were not told of.
     is_untold: AtomicBool,
     /// One look, or one change, at a time.
@@ -101,7 +101,7 @@ pub struct Directory {
 
 /// The users and times that the roster is made of.
 #[derive(Default)]
-struct Known {
+struct RosterSources {
     of_file: Arc<[Arc<User>]>,
     of_store: BTreeMap<String, Arc<User>>,
     stale_max: Duration,
@@ -180,7 +180,7 @@ impl Directory {
     }
 
     fn new(store: Arc<dyn Store>, of_file: &[Arc<User>], stale_max: Duration) -> Self {
-        let mut known = Known { stale_max, ..Known::default() };
+        let mut known = RosterSources { stale_max, ..RosterSources::default() };
         known.of_file = known.counted_file(of_file);
         Directory {
             store,
@@ -282,7 +282,7 @@ impl Directory {
         }
     }
 
-    fn publish(&self, known: &Known) {
+    fn publish(&self, known: &RosterSources) {
         let next = known.roster(SystemTime::now());
         if self.roster.load().is_like(&next) {
             return;
@@ -402,7 +402,7 @@ impl Directory {
     }
 }
 
-impl Known {
+impl RosterSources {
     /// The user, counted with those of the same name before it.
     fn counted(&mut self, user: Arc<User>) -> Arc<User> {
         let usage = self.usage.entry(user.name.clone()).or_default().clone();

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use rowstamp::ids::range::{IdBlock, Spacing};
 use rowstamp::rewrite::plan::edit::Style;
 use rowstamp::rewrite::plan::effects::Temporary;
-use rowstamp::rewrite::plan::prepared_names::{self, Known, NamedChange, Value};
+use rowstamp::rewrite::plan::prepared_names::{self, NameMeaning, NamedChange, Value};
 use rowstamp::rewrite::plan::stage::{Engine, Kind, Nulls, Numbering, Takes};
 use rowstamp::rewrite::plan::target::Target;
 use rowstamp::rewrite::plan::{Lookup, Plan, PlanContext, PlanNeed, Planned, Protocol};
@@ -44,13 +44,13 @@ struct Setting {
 /// (`value: @q=...`, NULL without `=`).
 #[derive(Default)]
 struct Session {
-    named: HashMap<String, Known>,
+    named: HashMap<String, NameMeaning>,
     values: Vec<(String, Value)>,
 }
 
 impl prepared_names::SessionFacts for Session {
-    fn prepared(&self, name: &str) -> Known {
-        self.named.get(&name.to_lowercase()).cloned().unwrap_or(Known::Unknown)
+    fn prepared(&self, name: &str) -> NameMeaning {
+        self.named.get(&name.to_lowercase()).cloned().unwrap_or(NameMeaning::Unknown)
     }
 
     fn value(&self, question: &[u8]) -> Value {
@@ -136,8 +136,8 @@ impl Setting {
             }
             "routine_ran" => {
                 for known in self.session.named.values_mut() {
-                    if let Known::Is(statement) = known {
-                        *known = Known::Perhaps(statement.clone());
+                    if let NameMeaning::Is(statement) = known {
+                        *known = NameMeaning::Perhaps(statement.clone());
                     }
                 }
             }
@@ -185,8 +185,8 @@ impl Setting {
         };
         for (_, change) in effects.prepared_names {
             let known = match &change {
-                NamedChange::Prepared(_, statement) => Known::Is(statement.clone()),
-                NamedChange::Dropped(_) => Known::Unknown,
+                NamedChange::Prepared(_, statement) => NameMeaning::Is(statement.clone()),
+                NamedChange::Dropped(_) => NameMeaning::Unknown,
             };
             self.session.named.insert(change.name().to_lowercase(), known);
         }

@@ -10,7 +10,7 @@ use crate::rules::model::{GeneratorKind, Rule};
 use crate::schema::{Schema, SchemaError};
 
 /// A table that rules give the sequence.
-pub(super) struct Known {
+pub(super) struct DrawingTable {
     /// `schema.table`
     pub(super) name: String,
     /// The highest id in it, uncommitted ones and its AUTO_INCREMENT counter included.
@@ -20,7 +20,11 @@ pub(super) struct Known {
 }
 
 /// All tables of the sequence, also of rules that are off.
-pub(super) async fn tables(schema: &Schema, loaded: &Loaded, name: &str) -> anyhow::Result<Vec<Known>> {
+pub(super) async fn tables(
+    schema: &Schema,
+    loaded: &Loaded,
+    name: &str,
+) -> anyhow::Result<Vec<DrawingTable>> {
     let case = schema.name_case().await?;
     let found = schema.ruled_tables(case, &loaded.rules).await?;
     let mut known = Vec::new();
@@ -32,11 +36,11 @@ pub(super) async fn tables(schema: &Schema, loaded: &Loaded, name: &str) -> anyh
     Ok(known)
 }
 
-async fn one(schema: &Schema, rule: &Rule, table: &str) -> Result<Option<Known>, SchemaError> {
+async fn one(schema: &Schema, rule: &Rule, table: &str) -> Result<Option<DrawingTable>, SchemaError> {
     let Some(shape) = schema.shape(&rule.schema, table).await? else { return Ok(None) };
     let is_it = |name: &str| name.eq_ignore_ascii_case(&rule.column);
     let Some(column) = shape.columns.iter().find(|column| is_it(&column.name)) else { return Ok(None) };
-    Ok(Some(Known {
+    Ok(Some(DrawingTable {
         name: format!("{}.{table}", rule.schema),
         highest: schema.highest_id(&rule.schema, table, &rule.column, None).await?,
         max: column.highest().unwrap_or(ID_MAX),

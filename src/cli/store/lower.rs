@@ -165,7 +165,7 @@ async fn be_known(
     operator: &OperatorStore,
     schema: &Schema,
     name: &str,
-    tables: &[known::Known],
+    tables: &[known::DrawingTable],
 ) -> anyhow::Result<()> {
     for assigned in assigned_tables(operator, name).await? {
         if tables.iter().any(|table| table.name.eq_ignore_ascii_case(&assigned)) {

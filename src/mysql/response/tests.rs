@@ -1,4 +1,4 @@
-use super::{Follower, Forms, Kind, PrepareOk, Progress, Reply};
+use super::{Follower, Forms, Kind, PrepareOk, Reply, ResponseProgress};
 use proptest::prelude::{any, proptest};
 
 const CLASSIC: Forms = Forms {
@@ -33,13 +33,13 @@ fn check(reply: Reply, forms: Forms, packets: &[&[u8]], expect: &str) {
             Kind::Definition => 'd',
             Kind::Row => 'r',
             Kind::Control(control) => match follower.advance(control, packet).unwrap() {
-                Progress::Continues => 'c',
-                Progress::NextResult => 'n',
-                Progress::ClientSendsFile => {
+                ResponseProgress::Continues => 'c',
+                ResponseProgress::NextResult => 'n',
+                ResponseProgress::ClientSendsFile => {
                     follower.file_sent();
                     'f'
                 }
-                Progress::Done => 'D',
+                ResponseProgress::Done => 'D',
             },
         });
     }

@@ -17,7 +17,7 @@ use crate::address::Address;
 use crate::mysql::command::Command;
 use crate::mysql::packet::{HEADER_BYTES, Header};
 use crate::mysql::reader::Reader;
-use crate::mysql::response::{Control, Follower, Kind, Progress};
+use crate::mysql::response::{Control, Follower, Kind, ResponseProgress};
 use crate::proxy::connect::login::{self, LoggedIn, LoginContext};
 use crate::proxy::connect::stream::Stream;
 use crate::proxy::connect::tls::TlsError;
@@ -145,15 +145,15 @@ async fn answer(
         }
         let payload = packet.get(HEADER_BYTES..).unwrap_or_default();
         let progress = match follower.classify(header.payload_bytes, payload.first().copied()) {
-            Kind::Definition if follower.ended_with_definition() => Progress::Done,
-            Kind::Row | Kind::Definition => Progress::Continues,
+            Kind::Definition if follower.ended_with_definition() => ResponseProgress::Done,
+            Kind::Row | Kind::Definition => ResponseProgress::Continues,
             Kind::Control(control) => {
                 check(control, payload)?;
                 follower.advance(control, payload).map_err(|error| Broken::Server(error.to_string()))?
             }
         };
         client.write_all(packet).await?;
-        if progress == Progress::Done {
+        if progress == ResponseProgress::Done {
             return Ok(client.flush().await?);
         }
     }

@@ -11,7 +11,7 @@ use crate::proxy::decide::draws::{Wanted, What, values};
 use crate::proxy::decide::params::Params;
 use crate::proxy::decide::verdict::refused;
 use crate::proxy::known::Known;
-use crate::proxy::known::drawn::{DrawParam, PreparedDraws, Taken};
+use crate::proxy::known::drawn::{DrawParam, DrawnIds, PreparedDraws};
 use crate::proxy::known::need::{Need, Unsent};
 use crate::rewrite::draws::Value;
 use crate::sql::digest::Digest;
@@ -25,7 +25,7 @@ pub(crate) fn draw(
     by: Basis<'_>,
     id: u32,
     payload: &[u8],
-) -> Result<(Vec<u8>, Vec<Taken>, Digest), Unsent> {
+) -> Result<(Vec<u8>, Vec<DrawnIds>, Digest), Unsent> {
     let with_attributes = known.has_attributes();
     let statement = known.statements.drawing(id).ok_or(Refusal::UnknownStatement(id))?;
     let draws = statement.draws.clone();

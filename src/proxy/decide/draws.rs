@@ -10,7 +10,7 @@ use crate::proxy::decide::Basis;
 use crate::proxy::decide::ids::take;
 use crate::proxy::decide::verdict::{refused, state_unknown};
 use crate::proxy::known::Known;
-use crate::proxy::known::drawn::{DrawParam, PreparedDraws, Taken};
+use crate::proxy::known::drawn::{DrawParam, DrawnIds, PreparedDraws};
 use crate::proxy::known::need::{Need, Unsent};
 use crate::proxy::known::temporary::Hidden;
 use crate::proxy::shared::Shared;
@@ -35,7 +35,7 @@ pub(crate) enum Drawing {
     /// run.
     Cut(usize),
     /// The text with ids, or with parameters of ours, in their place.
-    Drawn { text: Vec<u8>, taken: Vec<Taken>, digest: Option<Digest>, prepares: Option<PreparedDraws> },
+    Drawn { text: Vec<u8>, taken: Vec<DrawnIds>, digest: Option<Digest>, prepares: Option<PreparedDraws> },
 }
 
 /// A call and what it draws from; `None`: it is the server's own.
@@ -141,7 +141,7 @@ pub(crate) fn values(
     known: &mut Known,
     by: Basis<'_>,
     wanted: &[Wanted],
-) -> Result<(Vec<Value>, Vec<Taken>), Unsent> {
+) -> Result<(Vec<Value>, Vec<DrawnIds>), Unsent> {
     let drawer = drawer(known, by)?;
     let mut blocks: Vec<(Arc<Target>, IdBlock, Option<Charge<'_>>)> = Vec::new();
     for target in wanted.iter().filter_map(|one| one.target.as_ref()) {
@@ -159,7 +159,7 @@ pub(crate) fn values(
         }
     }
     let mut used = vec![0u64; blocks.len()];
-    let mut taken: Vec<Taken> = Vec::with_capacity(blocks.len());
+    let mut taken: Vec<DrawnIds> = Vec::with_capacity(blocks.len());
     let mut values = Vec::with_capacity(wanted.len());
     for one in wanted {
         let Some(target) = &one.target else {
@@ -189,7 +189,7 @@ pub(crate) fn values(
         values.push(Value::Id(first));
         match before {
             Some(before) => before.last = id,
-            None => taken.push(Taken { target: target.clone(), first, last: id }),
+            None => taken.push(DrawnIds { target: target.clone(), first, last: id }),
         }
     }
     blocks.into_iter().filter_map(|(.., charge)| charge).for_each(Charge::keep);

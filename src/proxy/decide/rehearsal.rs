@@ -29,7 +29,7 @@ struct RehearsedSession<'a> {
 }
 
 impl prepared_names::SessionFacts for RehearsedSession<'_> {
-    fn prepared(&self, name: &str) -> prepared_names::Known {
+    fn prepared(&self, name: &str) -> prepared_names::NameMeaning {
         self.prepared.prepared(name)
     }
 

@@ -18,7 +18,7 @@ pub(crate) struct Drawn {
     /// The ids may be sent while these are the rules.
     pub(crate) under: Arc<Tables>,
     /// The ids of each generator.
-    pub(crate) taken: Vec<Taken>,
+    pub(crate) taken: Vec<DrawnIds>,
     /// The digest of the client's text, where it is to be noted.
     pub(crate) digest: Option<Digest>,
     /// The packets that the client sent.
@@ -29,7 +29,7 @@ pub(crate) struct Drawn {
 
 /// The ids that were taken of one generator.
 #[derive(Debug)]
-pub(crate) struct Taken {
+pub(crate) struct DrawnIds {
     pub(crate) target: Arc<Target>,
     pub(crate) first: u64,
     pub(crate) last: u64,
@@ -120,7 +120,7 @@ impl DrawnBefore {
 
     /// Notes the last id of each generator, for a command that is sent.
     pub(crate) fn note(&mut self, drawn: &Drawn) {
-        for Taken { target, last, .. } in &drawn.taken {
+        for DrawnIds { target, last, .. } in &drawn.taken {
             self.last.insert(target.rule.generator.clone(), *last);
         }
     }

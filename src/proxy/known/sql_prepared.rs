@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use crate::mysql::reader::Reader;
 use crate::proxy::known::answered::Answered;
 use crate::rewrite::plan::effects::Effects;
-use crate::rewrite::plan::prepared_names::{self, Known, NamedChange, Value};
+use crate::rewrite::plan::prepared_names::{self, NameMeaning, NamedChange, Value};
 use crate::rules::mentions::DefaultSchema;
 use crate::sql::dialect::Dialect;
 use crate::sql::look::{Executed, LooksBack, executed};
@@ -17,7 +17,7 @@ use crate::text_query::unhex;
 #[derive(Debug, Default)]
 pub(crate) struct SqlPrepared {
     /// By name in lower case.
-    statements: HashMap<String, Known>,
+    statements: HashMap<String, NameMeaning>,
     /// A routine ran: there may be names that were never seen.
     routine_ran: bool,
     /// Statements were prepared under other names and not looked at. A rule may concern them by
@@ -31,11 +31,11 @@ pub(crate) struct SqlPrepared {
 }
 
 impl prepared_names::SessionFacts for SqlPrepared {
-    fn prepared(&self, name: &str) -> Known {
+    fn prepared(&self, name: &str) -> NameMeaning {
         match self.statements.get(&name.to_lowercase()) {
-            None if self.others_lost => Known::Lost,
-            None if self.routine_ran => Known::Unseen,
-            None => Known::Unknown,
+            None if self.others_lost => NameMeaning::Lost,
+            None if self.routine_ran => NameMeaning::Unseen,
+            None => NameMeaning::Unknown,
             Some(known) => known.clone(),
         }
     }
@@ -61,7 +61,7 @@ impl SqlPrepared {
         match executed(text, dialect) {
             Some(Executed::Text { text, alone }) => back.and_runs(&text, dialect, alone),
             Some(Executed::Name { name, alone }) => match self.statements.get(&name.to_lowercase()) {
-                Some(Known::Is(statement) | Known::Perhaps(statement)) => {
+                Some(NameMeaning::Is(statement) | NameMeaning::Perhaps(statement)) => {
                     back.and_runs(&statement.source, statement.dialect, alone)
                 }
                 // The text of the prepared statement was not seen.
@@ -75,8 +75,8 @@ impl SqlPrepared {
     pub(crate) fn may_run(&self, concerns: impl Fn(&[u8]) -> bool) -> bool {
         self.others_lost
             || self.statements.values().any(|known| match known {
-                Known::Is(statement) | Known::Perhaps(statement) => concerns(&statement.source),
-                Known::Lost | Known::Unknown | Known::Unseen => true,
+                NameMeaning::Is(statement) | NameMeaning::Perhaps(statement) => concerns(&statement.source),
+                NameMeaning::Lost | NameMeaning::Unknown | NameMeaning::Unseen => true,
             })
     }
 
@@ -98,8 +98,8 @@ impl SqlPrepared {
         if effects.routine {
             self.routine_ran = true;
             for known in self.statements.values_mut() {
-                if let Known::Is(statement) = known {
-                    *known = Known::Perhaps(statement.clone());
+                if let NameMeaning::Is(statement) = known {
+                    *known = NameMeaning::Perhaps(statement.clone());
                 }
             }
         }
@@ -107,7 +107,7 @@ impl SqlPrepared {
             let name = change.name().to_lowercase();
             match (change, failed_at) {
                 (NamedChange::Prepared(_, statement), None) => {
-                    self.statements.insert(name, Known::Is(statement.clone()));
+                    self.statements.insert(name, NameMeaning::Is(statement.clone()));
                 }
                 // A PREPARE that fails leaves no statement of the name. After a statement that
                 // failed nothing ran.
@@ -116,7 +116,7 @@ impl SqlPrepared {
                 }
                 (_, Some(0)) => {}
                 (NamedChange::Prepared(..) | NamedChange::Dropped(_), Some(_)) => {
-                    self.statements.insert(name, Known::Lost);
+                    self.statements.insert(name, NameMeaning::Lost);
                 }
                 (NamedChange::Dropped(_), None) => {
                     self.statements.remove(&name);

@@ -8,7 +8,7 @@ use crate::mysql::error::err_code;
 use crate::mysql::ok::{Filled, Form, OkPacket, Patch, StateReport, status};
 use crate::mysql::packet::{HEADER_BYTES, Header, put_packets};
 use crate::mysql::reader::{Malformed, Reader};
-use crate::mysql::response::{Control, Follower, Kind, PrepareOk, Progress};
+use crate::mysql::response::{Control, Follower, Kind, PrepareOk, ResponseProgress};
 use crate::proxy::known::inserts::Settled;
 use crate::proxy::known::need::Right;
 use crate::proxy::known::note::Note;
@@ -175,7 +175,7 @@ impl Relay {
         header: Header,
         control: Control,
         payload: &[u8],
-    ) -> Result<(Fate, Progress, Follower), Event> {
+    ) -> Result<(Fate, ResponseProgress, Follower), Event> {
         let Some(entry) = self.outstanding.forward() else {
             return Err(Event::Violation(Violation::Unasked));
         };
@@ -184,31 +184,31 @@ impl Relay {
         follower.classify(header.payload_bytes, payload.first().copied());
         let malformed = |error| Event::Violation(Violation::Backend(error));
         let progress = follower.advance(control, payload).map_err(malformed)?;
-        let ends = progress != Progress::Continues;
+        let ends = progress != ResponseProgress::Continues;
         if control == Control::Eof && ends && !drops_eof {
             self.end_of_returned_rows()?;
         }
-        let fate = if drops_eof { Fate::Drop } else { self.decide(control, payload)? };
+        let fate = if drops_eof { Fate::Drop } else { self.fate_of(control, payload)? };
         Ok((fate, progress, follower))
     }
 
-    fn progress(&mut self, header: Header, progress: Progress, first: Option<u8>) -> Step {
+    fn progress(&mut self, header: Header, progress: ResponseProgress, first: Option<u8>) -> Step {
         match progress {
-            Progress::Continues => {}
-            Progress::NextResult => {
+            ResponseProgress::Continues => {}
+            ResponseProgress::NextResult => {
                 if let Some(entry) = self.outstanding.forward() {
                     entry.results += 1;
                 }
             }
-            Progress::ClientSendsFile => return self.expect_file(header.packet_nr),
-            Progress::Done => self.complete(first != Some(ERR)),
+            ResponseProgress::ClientSendsFile => return self.expect_file(header.packet_nr),
+            ResponseProgress::Done => self.complete(first != Some(ERR)),
         }
         Step::Moved
     }
 
     /// Decides on a control packet, and takes from it what the session must know. May be asked
     /// again about the same packet.
-    fn decide(&mut self, control: Control, payload: &[u8]) -> Result<Fate, Event> {
+    fn fate_of(&mut self, control: Control, payload: &[u8]) -> Result<Fate, Event> {
         let is_ok = match control {
             Control::Ok => true,
             // MySQL ends rows that a handler cut off by the old packet (measured on 9.7).

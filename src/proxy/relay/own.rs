@@ -3,7 +3,7 @@
 use crate::mysql::command::{Command, Reply, command_payload};
 use crate::mysql::error::{is_password_expired, parse_err};
 use crate::mysql::packet::{HEADER_BYTES, Header};
-use crate::mysql::response::{Control, Kind, Progress};
+use crate::mysql::response::{Control, Kind, ResponseProgress};
 use crate::proxy::known::answered::Table;
 use crate::proxy::known::tracking::NOT_SET_WHILE_SHARED;
 use crate::proxy::relay::outstanding::{Outstanding, Own, Purpose};
@@ -81,13 +81,13 @@ impl Relay {
             Kind::Control(control) => match own.follower.advance(control, &payload) {
                 Err(malformed) => return Step::Event(Event::Violation(Violation::Backend(malformed))),
                 // A progress report of a command of ours, which is none of the client's.
-                Ok(Progress::Continues) if control == Control::Err => false,
+                Ok(ResponseProgress::Continues) if control == Control::Err => false,
                 Ok(progress) => {
                     if let Some(table) = &mut own.table {
                         table.others.push(payload.clone());
                     }
                     own.first.get_or_insert(payload);
-                    progress == Progress::Done
+                    progress == ResponseProgress::Done
                 }
             },
         };

@@ -144,7 +144,7 @@ impl Session {
     fn unconcerned(&mut self, arrived: Arrived) -> Unconcerned {
         let tables = self.shared.tables.now();
         let is_text = matches!(arrived.command, Command::Query | Command::StmtPrepare);
-        self.decide(&tables, arrived, |known, by, payload| match arrived.text_at {
+        self.with_basis(&tables, arrived, |known, by, payload| match arrived.text_at {
             Some(_) => unconcerned::text(known, by, arrived.text(payload)),
             None if is_text => Unconcerned::No,
             None => unconcerned::execution(known, by),

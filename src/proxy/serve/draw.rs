@@ -9,7 +9,7 @@ use crate::mysql::packet::as_packets;
 use crate::proxy::decide::drawn_execution;
 use crate::proxy::decide::draws::{self, Drawing};
 use crate::proxy::decide::verdict::refused;
-use crate::proxy::known::drawn::{Drawn, PreparedDraws, Taken};
+use crate::proxy::known::drawn::{Drawn, DrawnIds, PreparedDraws};
 use crate::proxy::known::need::{Need, Unsent};
 use crate::proxy::relay::Arrived;
 use crate::proxy::relay::own::Question;
@@ -35,7 +35,7 @@ impl Session {
         self.relay.known.session.drawn.age(Instant::now());
         let came = *arrived;
         let drawing =
-            self.decide(tables, came, |known, by, payload| draws::draw(known, by, came.text(payload)))?;
+            self.with_basis(tables, came, |known, by, payload| draws::draw(known, by, came.text(payload)))?;
         match drawing {
             Drawing::Nothing => {}
             Drawing::Cut(at) => return Ok(Some(at)),
@@ -57,8 +57,9 @@ impl Session {
         if self.is_drawn(tables, arrived)? {
             return Ok(());
         }
-        let (bound, taken, digest) = self
-            .decide(tables, *arrived, |known, by, payload| drawn_execution::draw(known, by, id, payload))?;
+        let (bound, taken, digest) = self.with_basis(tables, *arrived, |known, by, payload| {
+            drawn_execution::draw(known, by, id, payload)
+        })?;
         self.put_drawn(arrived, &bound, (tables, taken), (Some(digest), None));
         Ok(())
     }
@@ -84,7 +85,7 @@ impl Session {
         &mut self,
         arrived: &mut Arrived,
         payload: &[u8],
-        (tables, taken): (&Arc<Tables>, Vec<Taken>),
+        (tables, taken): (&Arc<Tables>, Vec<DrawnIds>),
         (digest, prepares): (Option<Digest>, Option<PreparedDraws>),
     ) {
         let came = self.relay.up.window().get(..arrived.window_bytes).unwrap_or_default().to_vec();

@@ -168,7 +168,7 @@ impl Session {
     }
 
     /// Asks what is to become of the command at the front of the client's window.
-    pub(super) fn decide<T>(
+    pub(super) fn with_basis<T>(
         &mut self,
         tables: &Arc<Tables>,
         arrived: Arrived,

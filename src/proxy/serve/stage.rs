@@ -63,7 +63,7 @@ struct Facts {
 }
 
 /// The stage with its rows.
-struct Filled {
+struct StageRows {
     rows: u64,
     /// Warnings of filling the stage. Those that the server gives again when the rows are stored are not counted.
     warnings: i32,
@@ -137,7 +137,7 @@ impl Session {
     }
 
     /// The client's query or file goes into the stage, as the client wrote it.
-    async fn fill_stage(&mut self, job: &Job<'_>, facts: &Facts) -> Result<Filled, Stop> {
+    async fn fill_stage(&mut self, job: &Job<'_>, facts: &Facts) -> Result<StageRows, Stop> {
         let Job { task, text, stage, insert, .. } = *job;
         let fill = stage.fill(text);
         let answered = match task {
@@ -213,7 +213,7 @@ impl Session {
         let (base, ids) = (brought.base, brought.takes);
         let numbering = Numbering { base, increment: facts.increment, takes, first: Some(0), ids };
         let warnings = i32::from(warnings) - i32::from(repeated);
-        Ok(Filled { rows, warnings, warned, told, numbering, brought })
+        Ok(StageRows { rows, warnings, warned, told, numbering, brought })
     }
 
     /// Asks how the rows are numbered, and what they bring for the id.
@@ -234,9 +234,9 @@ impl Session {
     }
 
     /// The stage's rows go into the table, with ids. What the server answers is the client's answer.
-    async fn store_stage(&mut self, job: &Job<'_>, facts: &Facts, filled: Filled) -> Result<(), Stop> {
+    async fn store_stage(&mut self, job: &Job<'_>, facts: &Facts, filled: StageRows) -> Result<(), Stop> {
         let Job { task, insert, stage, .. } = *job;
-        let Filled { rows, warnings, warned, told, mut numbering, brought } = filled;
+        let StageRows { rows, warnings, warned, told, mut numbering, brought } = filled;
         let found_rows = self.relay.known.found_rows();
         let is_told = self.tells_last(job, rows, &brought).await?;
         let last = brought.last.filter(|_| is_told).map_or(insert.last, LastId::Written);
@@ -303,7 +303,7 @@ impl Session {
             let sql = format!("SET last_insert_id={}", facts.last_insert_id);
             self.relay.query_own(Purpose::LastInsertId, sql);
         }
-        let nr_shift = self.relay.send_later(&payload, self.relay.command_packets.into());
+        let nr_shift = self.relay.send_for_client(&payload, self.relay.command_packets.into());
         let note = Note::Statements { inserts, explicit: explicit.into_iter().collect(), effects };
         self.relay.owe(Command::Query.reply(), note.moves_ids(), nr_shift, note);
         self.relay.known.session.warned = warned.map(|warned| Box::new(warned.stored()));
@@ -393,7 +393,7 @@ impl Session {
     async fn forward_staged(&mut self, job: &Job<'_>, why: &str) -> Result<(), Stop> {
         self.trace_forwarded(job.text, why);
         self.until(|relay| relay.up.is_clear()).await?;
-        let nr_shift = self.relay.send_later(job.payload, self.relay.command_packets.into());
+        let nr_shift = self.relay.send_for_client(job.payload, self.relay.command_packets.into());
         let effects = Effects::forwarded(vec![job.insert.target.clone()]);
         let note = Note::statements(Vec::new(), Vec::new(), effects);
         self.relay.owe(Command::Query.reply(), true, nr_shift, note);
@@ -411,7 +411,8 @@ impl Session {
             Err(_) => text.to_vec(),
         };
         self.until(|relay| relay.up.is_clear()).await?;
-        let nr_shift = self.relay.send_later(&[before, &sent].concat(), self.relay.command_packets.into());
+        let nr_shift =
+            self.relay.send_for_client(&[before, &sent].concat(), self.relay.command_packets.into());
         let note = Note::statements(Vec::new(), Vec::new(), plan.effects);
         self.relay.owe(Command::Query.reply(), false, nr_shift, note);
         Ok(())

@@ -34,7 +34,7 @@ impl Session {
         let drawn = self.draw(&tables, arriving);
         let arrived = *arriving;
         let decided = match drawn {
-            Ok(None) => self.decide(&tables, arrived, |known, by, payload| {
+            Ok(None) => self.with_basis(&tables, arrived, |known, by, payload| {
                 text::decide(known, by, arrived.text(payload))
             }),
             Ok(Some(at)) => Ok(Verdict::Cut(at)),
@@ -70,7 +70,7 @@ impl Session {
     /// COM_STMT_EXECUTE or COM_STMT_BULK_EXECUTE of an INSERT that is kept.
     pub(super) fn execute(&mut self, arrived: Arrived) -> Progress {
         let tables = self.shared.tables.now();
-        let decided = self.decide(&tables, arrived, execution::decide);
+        let decided = self.with_basis(&tables, arrived, execution::decide);
         self.carry_out(arrived, decided, tables)
     }
 
@@ -113,7 +113,7 @@ impl Session {
             }
             Ok(Verdict::Stage(task)) => Progress::Stage(task),
             Ok(Verdict::StageExecution(kept)) => {
-                let task = self.decide(&tables, arrived, |known, by, payload| {
+                let task = self.with_basis(&tables, arrived, |known, by, payload| {
                     staged::execution(known, by, kept, payload)
                 });
                 match task {
@@ -183,7 +183,8 @@ impl Session {
     /// for this execution.
     pub(super) async fn execute_natively(&mut self, arrived: Arrived, why: String) -> Going<Progress> {
         let tables = self.shared.tables.now();
-        let native = self.decide(&tables, arrived, |known, by, payload| native_execution(known, by, payload));
+        let native =
+            self.with_basis(&tables, arrived, |known, by, payload| native_execution(known, by, payload));
         let Some((text, mut execution, note)) = native else {
             return Ok(self.refuse(arrived, &Refusal::NoId(why)));
         };

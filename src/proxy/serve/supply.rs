@@ -18,6 +18,8 @@ use crate::table_name::TableName;
 impl Session {
     /// Finds out what is needed. The client's lane is clear then.
     pub(super) async fn supply(&mut self, command: Command, need: Need) -> Result<(), Stop> {
+        let is_first = self.relay.outstanding.is_empty();
+        self.relay.known.supplied.note(&need, &self.shared.tables.now(), is_first, Instant::now());
         let supplied = self.find_out(command, need).await;
         self.until(|relay| relay.up.is_clear()).await?;
         supplied
@@ -25,8 +27,6 @@ impl Session {
 
     async fn find_out(&mut self, command: Command, need: Need) -> Result<(), Stop> {
         let limit = self.shared.id_deadline;
-        let is_first = self.relay.outstanding.is_empty();
-        self.relay.known.supplied.note(&need, &self.shared.tables.now(), is_first, Instant::now());
         match need {
             Need::State { must_ask } => {
                 if must_ask && self.relay.known.session.ask() {

@@ -35,7 +35,7 @@ pub(in crate::rewrite) fn plan_load(
         ));
     };
     let filled = filled(lexer, context, &load, shape)?;
-    let id = |column: &Filled| name::same_column(&column.name, context.target.id_column());
+    let id = |column: &LoadedColumn| name::same_column(&column.name, context.target.id_column());
     let id_place = filled.iter().position(id);
     if id_place.is_some() {
         context.check_integer_id()?;
@@ -113,7 +113,7 @@ fn check(lexer: &Lexer<'_>, context: &Context<'_>, load: &Load) -> Planning<()> 
 }
 
 /// A column that has a value when the stage is filled.
-struct Filled {
+struct LoadedColumn {
     name: String,
     /// The column is in the list, or there is no list and the column is not invisible.
     is_read: bool,
@@ -138,7 +138,7 @@ fn filled(
     context: &Context<'_>,
     load: &Load,
     shape: &TableShape,
-) -> Planning<Vec<Filled>> {
+) -> Planning<Vec<LoadedColumn>> {
     let decoded = |tokens: &[Token]| -> Planning<Vec<String>> {
         let name = |&token: &Token| name::decode(lexer.text(), token, context.dialect.charset);
         let names: Option<Vec<_>> = tokens.iter().map(|token| Some(name(token)?.into_owned())).collect();
@@ -178,21 +178,21 @@ fn filled(
         }
         if is_written || takes_default || may_be_read {
             let is_stored = (is_written || takes_default) && !column.generated;
-            filled.push(Filled { name: column.name.clone(), is_read, is_stored, default });
+            filled.push(LoadedColumn { name: column.name.clone(), is_read, is_stored, default });
         }
     }
     // The server says that they are not there, or knows them already.
     for name in listed.iter().flatten().chain(&assigned) {
         if shape.column(name).is_none() && !filled.iter().any(|one| name::same_column(&one.name, name)) {
             let name = name.clone();
-            filled.push(Filled { name, is_read: true, is_stored: true, default: DefaultValue::Copied });
+            filled.push(LoadedColumn { name, is_read: true, is_stored: true, default: DefaultValue::Copied });
         }
     }
     Ok(filled)
 }
 
 /// The edits that make the client's statement one that fills the stage.
-fn edits(load: &Load, schema: &[u8], filled: &[Filled], names: &[Box<[u8]>]) -> Vec<(Span, Box<[u8]>)> {
+fn edits(load: &Load, schema: &[u8], filled: &[LoadedColumn], names: &[Box<[u8]>]) -> Vec<(Span, Box<[u8]>)> {
     let mut edits = vec![(load.table, stage::stage_name(schema).into_boxed_slice())];
     edits.extend(load.partition.map(|span| (span, Box::default())));
     if load.listed.is_none() {
@@ -208,7 +208,7 @@ fn head(
     text: &[u8],
     load: &Load,
     left_id: Option<&[u8]>,
-    (filled, names): (&[Filled], &[Box<[u8]>]),
+    (filled, names): (&[LoadedColumn], &[Box<[u8]>]),
 ) -> Box<[u8]> {
     let verb = match load.on_duplicate {
         OnDuplicate::Replace => "REPLACE INTO ",

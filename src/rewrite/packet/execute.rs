@@ -3,7 +3,7 @@
 use super::{Halt, StatementPlace, Walk, refused};
 use crate::rewrite::packet::inner::{Inner, Order, check_around, prepared, taken_edits, too_many_params};
 use crate::rewrite::plan::edit::{Edit, Id, IdForm, Piece};
-use crate::rewrite::plan::prepared_names::{Known, NamedChange, NamedStatement, Value};
+use crate::rewrite::plan::prepared_names::{NameMeaning, NamedChange, NamedStatement, Value};
 use crate::rewrite::plan::{InsertPlan, LastId, PlanRefusal, Planned, PreparedText};
 use crate::rules::model::Explicit;
 use crate::sql::dialect::{Dialect, SqlMode};
@@ -18,7 +18,7 @@ use crate::sql::value::{self, IdValue};
 const VARIABLES_MAX: usize = 10_000;
 
 impl Walk<'_> {
-    fn known(&self, name: &str) -> Known {
+    fn known(&self, name: &str) -> NameMeaning {
         match self
             .effects
             .prepared_names
@@ -27,13 +27,13 @@ impl Walk<'_> {
             .find(|(_, change)| name::same_column(change.name(), name))
         {
             Some((_, NamedChange::Prepared(_, statement))) if self.effects.routine => {
-                Known::Perhaps(statement.clone())
+                NameMeaning::Perhaps(statement.clone())
             }
-            Some((_, NamedChange::Prepared(_, statement))) => Known::Is(statement.clone()),
-            Some((_, NamedChange::Dropped(_))) => Known::Unknown,
+            Some((_, NamedChange::Prepared(_, statement))) => NameMeaning::Is(statement.clone()),
+            Some((_, NamedChange::Dropped(_))) => NameMeaning::Unknown,
             None => match self.context.session.prepared(name) {
-                Known::Is(statement) if self.effects.routine => Known::Perhaps(statement),
-                Known::Unknown if self.effects.routine => Known::Unseen,
+                NameMeaning::Is(statement) if self.effects.routine => NameMeaning::Perhaps(statement),
+                NameMeaning::Unknown if self.effects.routine => NameMeaning::Unseen,
                 known => known,
             },
         }
@@ -50,20 +50,20 @@ impl Walk<'_> {
         let (statement, is_certain) = match self.known(name) {
             // The server's own error, 1243, or a routine's statement, whose INSERTs are the
             // routine's.
-            known @ (Known::Unknown | Known::Unseen) => {
+            known @ (NameMeaning::Unknown | NameMeaning::Unseen) => {
                 self.effects.opaque = true;
-                if matches!(known, Known::Unseen) {
+                if matches!(known, NameMeaning::Unseen) {
                     self.effects.note_routine();
                 }
                 return Ok(());
             }
-            Known::Lost => {
+            NameMeaning::Lost => {
                 return refused(
                     "the statement was prepared in a packet that failed half-way, or before its table had a rule; PREPARE the statement again",
                 );
             }
-            Known::Is(statement) => (statement, true),
-            Known::Perhaps(statement) => (statement, false),
+            NameMeaning::Is(statement) => (statement, true),
+            NameMeaning::Perhaps(statement) => (statement, false),
         };
         let dialect = self.at_execution(&statement, place)?;
         let inner = match self.inner(&statement.source, dialect, &statement.database, place) {

@@ -32,7 +32,7 @@ pub enum Database {
 
 /// The session's knowledge of a name. Letter case does not count.
 #[derive(Debug, Clone)]
-pub enum Known {
+pub enum NameMeaning {
     /// Nobody prepared it, or it was deallocated.
     Unknown,
     /// A routine may have prepared it.
@@ -74,7 +74,7 @@ pub enum Value {
 
 /// The facts that only the session knows.
 pub trait SessionFacts {
-    fn prepared(&self, name: &str) -> Known;
+    fn prepared(&self, name: &str) -> NameMeaning;
     fn value(&self, question: &[u8]) -> Value;
 
     /// `collation_connection`. `None`: it is to be read again.
@@ -93,8 +93,8 @@ pub trait SessionFacts {
 pub struct Fresh;
 
 impl SessionFacts for Fresh {
-    fn prepared(&self, _: &str) -> Known {
-        Known::Unknown
+    fn prepared(&self, _: &str) -> NameMeaning {
+        NameMeaning::Unknown
     }
 
     fn value(&self, _: &[u8]) -> Value {
