@@ -617,7 +617,7 @@ const PURE: [&str; 12] = [
     "proxy::known",
 ];
 
-/// Those of them that are not: they read and watch the files of the rules.
+/// Modules of these that are not pure: they read and watch the files of the rules.
 const NOT_PURE: [&str; 3] = ["rules::load", "rules::limits", "rules::watch"];
 
 /// Words of code that waits, or reads a clock or a file, or writes a line of the log.

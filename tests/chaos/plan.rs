@@ -84,7 +84,7 @@ pub(crate) struct Plan {
     pub(crate) ids: u64,
     pub(crate) seed: u64,
     counts: [u32; Kind::ALL.len()],
-    /// Those of one proxy come one after the other, of different ones at any time.
+    /// Faults of one proxy come one after the other, of different proxies at any time.
     pub(crate) proxies: [Lane<Fault>; PROXIES],
     pub(crate) leader: Lane<LeaderKill>,
 }

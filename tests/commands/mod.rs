@@ -81,7 +81,7 @@ fn exit_codes() {
     check(None, &["--help"], (0, "check", ""));
 }
 
-/// It prints `rowstamp 0.1.0 (c7edc788e7ca 2026-11-25)`; the commit of a packaged crate is not known.
+/// --version prints `rowstamp 0.1.0 (c7edc788e7ca 2026-11-25)`; the commit of a packaged crate is not known.
 #[test]
 fn the_version_has_the_commit_and_its_date() {
     let output = run(Path::new("."), &["--version"]);

@@ -21,7 +21,7 @@ enum Transport {
 
 const TRANSPORTS: [Transport; 3] = [Transport::Tcp, Transport::Tls, Transport::Unix];
 
-/// Those that this machine has; says so where it has not.
+/// The clients that this machine has; the others are announced as skipped.
 fn clients() -> Vec<Client> {
     let here = [
         (Client::MariaDb, find_program("mariadb").is_some()),
@@ -39,7 +39,7 @@ fn command(client: Client, transport: Transport, console: &Console) -> Command {
         Client::MariaDb => vec!["mariadb".to_owned(), "--no-defaults".to_owned()],
         Client::MySql9 => {
             let mut words = sid_command("usr/bin/mysql");
-            // It does its own commands, \G among them, only where it is told to.
+            // The client of MySQL does its own commands, \G among them, only where it is told to.
             words.extend(["--no-defaults".to_owned(), "--commands".to_owned()]);
             words.push(format!("--plugin-dir={}/usr/lib/mysql/plugin", sid_root().display()));
             words

@@ -203,11 +203,11 @@ fn garbage_at_every_stage() {
         let mut garbage = vec![0; random.gen_range(1..3_000)];
         random.fill_bytes(&mut garbage);
         if round % 2 == 0 {
-            // It gets a packet's header, so that it is looked into.
+            // The garbage gets a packet's header, so that it is looked into.
             let nr = [0, 1, 3][stage];
             garbage = packet(nr, &garbage);
         }
-        // It may have ended in the middle of it.
+        // The console may have ended the connection in the middle of the garbage.
         let _ = std::io::Write::write_all(&mut raw.stream, &garbage);
         let _ = raw.stream.shutdown(std::net::Shutdown::Write);
         while raw.read().is_some() {}

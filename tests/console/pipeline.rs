@@ -14,7 +14,7 @@ fn three_thousand_pipelined_queries_come_back_each_right() {
     let console = Console::start();
     let mut raw = Raw::logged_in(console.port, 0);
     let query = |nth: usize| {
-        // They have all lengths, so that buffers grow and packets lie across their ends.
+        // The queries have all lengths, so that buffers grow and packets lie across their ends.
         format!("\x03SELECT '{nth} {}' AS x", "x".repeat(nth * 7 % 200))
     };
     let sent: Vec<u8> = (0..QUERIES).flat_map(|nth| packet(0, query(nth).as_bytes())).collect();

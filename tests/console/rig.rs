@@ -17,7 +17,7 @@ pub(crate) struct Console {
     pub(crate) socket: PathBuf,
     pub(crate) desk: Arc<FakeDesk>,
     _dir: tempfile::TempDir,
-    /// Its tasks end with it.
+    /// The console's tasks end with the runtime.
     _runtime: tokio::runtime::Runtime,
 }
 

@@ -53,7 +53,7 @@ impl Declared {
         }
     }
 
-    /// Those that may apply to cases and statements that bear their tags.
+    /// The differences that may apply to cases and statements that bear their tags.
     pub(crate) fn here(&self, combination: Combination) -> Vec<&Difference> {
         self.differences.iter().filter(|difference| combination.matches(&difference.when)).collect()
     }

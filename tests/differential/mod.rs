@@ -151,7 +151,7 @@ fn judge_on(lab: &Lab, cases: &[Case], declared: &Declared, role: Role, variants
                 let proxied = run::run(case, &mut observer, lab.proxied(), protocol, *variant, role);
                 let proxied = lab.with_bytes(proxied);
                 if native.is_err() || proxied.is_err() {
-                    // It may be in the midst of a response.
+                    // The observer may be in the midst of a response.
                     observer = lab.observer();
                 }
                 let verdict = match (&native, &proxied) {

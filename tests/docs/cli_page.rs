@@ -14,7 +14,7 @@ const CONFIG: &str = "config";
 /// Clap's own.
 const ADDED: [&str; 2] = ["help", "version"];
 
-/// Those below it, but for clap's own.
+/// The commands below this one, but for clap's own.
 fn below(command: &Command) -> impl Iterator<Item = &Command> {
     command.get_subcommands().filter(|command| command.get_name() != "help")
 }

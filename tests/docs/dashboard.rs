@@ -76,7 +76,7 @@ const WORDS: [&str; 29] = [
 ];
 /// Words after which names of labels stand in parentheses.
 const OF_LABELS: [&str; 6] = ["by", "without", "on", "ignoring", "group_left", "group_right"];
-/// That Prometheus adds to everything it reads.
+/// Labels that Prometheus adds to everything it reads.
 const ADDED: [&str; 2] = ["instance", "job"];
 
 #[derive(Debug, PartialEq)]

@@ -97,7 +97,7 @@ enum Fleet {
 enum Fault {
     /// kill -9: its connections end.
     Killed,
-    /// It says nothing any more, and its connections stay: a machine that is cut off.
+    /// The primary says nothing any more, and its connections stay: a machine that is cut off.
     Hangs,
 }
 

@@ -23,9 +23,9 @@ const TABLES: &str = "\
 /// How the replica comes to lack rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Behind {
-    /// It receives nothing more from a moment before the kill.
+    /// The replica receives nothing more from a moment before the kill.
     NotReceived,
-    /// It receives and does not apply, and is promoted without waiting for that.
+    /// The replica receives and does not apply, and is promoted without waiting for that.
     NotApplied,
 }
 

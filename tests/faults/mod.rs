@@ -173,7 +173,7 @@ fn at_every_byte(kind: Kind) {
             for at in 0..bytes {
                 let harm = if at % 2 == 0 { Harm::Reset } else { Harm::Close };
                 wire.plan(Fault { direction, at, harm });
-                // It may have ended before, the bytes of a random challenge among others being one or two more or less.
+                // The visit may have ended before: a random challenge, among others, is one or two bytes more or less.
                 let _ = one(&mut random);
                 wire.forget();
                 cuts += 1;

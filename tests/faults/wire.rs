@@ -61,7 +61,7 @@ struct Shared {
 struct Connection {
     /// Bytes in each direction.
     passed: [AtomicU64; 2],
-    /// Its sockets are closed without a word.
+    /// True: the connection's sockets are closed without a word.
     is_reset: AtomicBool,
     is_mended: Arc<AtomicBool>,
 }

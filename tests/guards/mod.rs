@@ -218,7 +218,7 @@ fn kill_a_lock(direct: &mut Client, tally: &Tally) {
 /// The logs of each proxy's processes, one after the other, for the case that an id comes twice.
 #[derive(Default)]
 struct Logs {
-    /// Its folder, and what its processes said that have ended.
+    /// Each proxy's folder, and what its processes said that have ended.
     of_proxies: Mutex<Vec<(PathBuf, String)>>,
 }
 
@@ -230,7 +230,7 @@ impl Logs {
         self.of_proxies.lock().unwrap().push((proxy.dir().to_owned(), String::new()));
     }
 
-    /// Its process has ended: the next one begins a new log.
+    /// The proxy's process has ended: the next one begins a new log.
     fn keep(&self, proxy: &Proxy) {
         let mut all = self.of_proxies.lock().unwrap();
         let (_, kept) = all.iter_mut().find(|(dir, _)| dir == proxy.dir()).unwrap();

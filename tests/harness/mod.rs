@@ -58,7 +58,7 @@ fn processes_of(folder: &Path) -> BTreeMap<u32, String> {
     let wanted = format!("TMPDIR={}", folder.display());
     let pids = fs::read_dir("/proc").expect("there is /proc").flatten();
     let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    // Those that have ended meanwhile have none.
+    // Processes that have ended meanwhile have no such file.
     let text = |pid: u32, file: &str| fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
     let theirs =
         pids.filter(|pid| text(*pid, "environ").split(|b| *b == 0).any(|one| one == wanted.as_bytes()));

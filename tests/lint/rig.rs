@@ -11,7 +11,7 @@ use crate::support::raw::{CLIENT_MULTI_STATEMENTS, Client, Options};
 use crate::support::servers::{ServerOptions, Shared};
 use crate::support::{Kind, Server};
 
-/// Its settings stay as they are.
+/// The settings of this server stay as they are.
 pub(crate) fn server(kind: Kind) -> Option<&'static Server> {
     static SERVERS: Shared = Shared::new();
     SERVERS.get(kind, || ServerOptions { binlog: true, ..Default::default() })

@@ -9,7 +9,7 @@ struct Row {
     code: &'static str,
     /// The tables of the database that shows it; empty: there is no such database.
     shows: &'static str,
-    /// Those of the database that does not show it.
+    /// The tables of the database that does not show it.
     not: &'static str,
     /// Rules of the first, and of the second.
     rules: (&'static str, &'static str),
@@ -274,7 +274,7 @@ fn check(kind: Kind, nth: usize, row: &Row, found: &Found) {
     assert!(!of_not.contains(&row.code), "{} {not}: {of_not:?}\n{:#}", kind.name(), found.0);
 }
 
-/// Those that docs/check.md lists, which tests/docs compares with the code.
+/// The codes are those that docs/check.md lists, which tests/docs compares with the code.
 #[test]
 fn every_code_is_shown_by_a_real_server() {
     let page = include_str!("../../docs/check.md");

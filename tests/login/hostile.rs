@@ -291,7 +291,7 @@ fn the_os_user_does_not_log_in_over_a_unix_socket() {
     thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
             let _ = stream.write_all(&greeting());
-            // Its end is the proxy's.
+            // The proxy ends the connection.
             let _ = stream.read(&mut [0]);
         }
     });

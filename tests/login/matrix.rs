@@ -45,7 +45,7 @@ fn log_in(client: Client, transport: Transport, proxy: &Proxy, login: (&str, &st
     }
     if client == Client::MariaDb11 {
         words = mariadb_11_client().unwrap();
-        // It takes a certificate that nobody signed only from the server itself, which signs it with the password.
+        // MariaDB 11 takes a certificate that nobody signed only from the server, which signs it with the password.
         words.push("--disable-ssl-verify-server-cert".to_owned());
     }
     let mut command = Command::new(&words[0]);

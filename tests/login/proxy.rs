@@ -15,7 +15,7 @@ pub(crate) struct Proxy {
     /// The result of each login, in the order in which they ended.
     pub(crate) ends: std::sync::mpsc::Receiver<Result<String, String>>,
     dir: tempfile::TempDir,
-    /// Its tasks end with it.
+    /// The proxy's tasks end with the runtime.
     _runtime: tokio::runtime::Runtime,
 }
 

@@ -26,7 +26,7 @@ use rowstamp::rules::model::{ColumnShape, TableShape};
 use rowstamp::sql::dialect::{self, ClientCharset, Dialect, SqlMode};
 use rowstamp::sql::lex::{Lexer, TokenKind};
 
-/// Those that decide how a text is cut, those that stand for several, and some that should not matter.
+/// Modes that decide how a text is cut, modes that stand for several, and some that should not matter.
 const MODES: &[&str] = &[
     "ANSI_QUOTES",
     "NO_BACKSLASH_ESCAPES",

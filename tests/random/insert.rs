@@ -439,7 +439,7 @@ impl Writer {
     /// Brings the case's state up to date after the statement.
     fn after(&mut self, draft: &Draft) {
         if !draft.table.is_ruled {
-            // Its own ids go to the function, in every run.
+            // The ids of a table that is not ruled go to LAST_INSERT_ID(), in every run.
             self.state.known &= draft.sure;
             return;
         }

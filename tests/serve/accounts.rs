@@ -241,7 +241,7 @@ fn a_fleet() {
     fs::write(&file, text.replace("stale_max = \"10m\"", "stale_max = \"1s\"")).unwrap();
     assert!(hasty.reload().0);
     etcd.signal(0, "STOP");
-    // Those that are known stay, and what needs the store fails.
+    // Users that are known stay, and what needs the store fails.
     let told = typed_as("c4nary-1", &first, "CREATE USER other");
     assert!(told.contains("ERROR ") && told.contains("is not available"), "{told}");
     assert!(clients[0].ask(&line).starts_with(':'));
@@ -293,7 +293,7 @@ fn at_the_console() {
         GENERATORS,
     );
     let socket = format!("--socket={}", unix.dir().join("admin.sock").display());
-    // Its users are made by a client of the other kind of address.
+    // The users of the proxy with the socket are made by a client over that socket.
     let as_dba = |statement: &str| {
         let output = Command::new("mariadb")
             .args(["--no-defaults", &socket, "-udba", "-pc4nary-1", "-e", statement])

@@ -38,7 +38,7 @@ fn facts(client: &mut Client, table: &str, outcomes: &[Outcome]) -> String {
             format!("rows of {}", ids.join(","))
         }
     };
-    // It is undefined after an error.
+    // LAST_INSERT_ID() is undefined after an error.
     let last = if code_of(outcomes) == 0 { row_of("LAST_INSERT_ID()".into()) } else { String::new() };
     let all = rows(client, &format!("SELECT a,b FROM {table} ORDER BY a"));
     format!("{seen}; last {last}; {all}")

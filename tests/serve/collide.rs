@@ -372,7 +372,7 @@ fn ignore_while_another_session_locks_the_table() {
         // This session had a lock itself, and the server says that it has none now.
         client.run("LOCK TABLES u READ");
         client.run("UNLOCK TABLES");
-        // Its first row is in the way. Right after its end the other session gets its lock.
+        // The first row of the INSERT collides. Right after the INSERT the other session gets its lock.
         let insert = b"INSERT IGNORE INTO plain(a) VALUES (1),(2+SLEEP(3))";
         client.pipeline(&[(3, insert)]).unwrap();
         let mut is_under_way = |text: &str| {

@@ -218,7 +218,7 @@ fn who_was_offered_nothing_gets_frames_in_which_all_is_stored() {
         for (compress, insists_on) in [(Compress::Zlib, CLIENT_COMPRESS), (Compress::Zstd(3), CLIENT_ZSTD)] {
             let what = format!("{} {compress:?}", kind.name());
             if (kind, compress) == (Kind::MariaDb, Compress::Zstd(3)) {
-                // It does not know that bit.
+                // MariaDB does not know that bit.
                 continue;
             }
             let options = Options { insists_on, ..options("compressed_off", compress) };

@@ -187,7 +187,7 @@ fn the_last_statement_into_a_ruled_table() {
     });
 }
 
-/// Their bounds are the store's; a proxy may have it to itself, so that nobody else can look.
+/// Bounds of unused generators are the store's; a proxy may have it to itself, so that nobody else can look.
 #[test]
 fn generators_that_are_not_used() {
     const DB: &str = "console_unused";

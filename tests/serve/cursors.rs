@@ -100,7 +100,7 @@ fn a_cursor_stays_open_beside_ruled_inserts() {
             assert_eq!(both.fetch(select, 1).len(), 2);
             both.query("INSERT IGNORE INTO {t}(a) VALUES(1),(2)");
             both.fetch(select, 1);
-            // It leaves no rows, and so no cursor.
+            // The INSERT leaves no rows, and so no cursor.
             both.execute(insert, READ_ONLY, &[0, 1, 3, 0, 3, 0, 0, 0]);
             both.query("SELECT COUNT(*) FROM {t} WHERE id=LAST_INSERT_ID()");
             both.fetch(insert, 1);

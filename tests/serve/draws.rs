@@ -61,7 +61,7 @@ pub(crate) const STATEMENTS: [&str; 31] = [
     "EXPLAIN SELECT @",
 ];
 
-/// They draw in vain: the server does not come to evaluate them.
+/// Statements that draw in vain: the server does not come to evaluate the calls.
 const FAILURES: [&str; 4] =
     ["INSERT INTO u VALUES (@)", "SELECT @ +", "INSERT INTO nowhere VALUES (@)", "SELECT @, nowhere"];
 

@@ -145,7 +145,7 @@ fn the_rules_change_between_executions() {
         rig.proxy.write_rules("rules", &format!("{}mode = \"off\"\n", with_table(db)));
         assert!(rig.proxy.reload().0, "{}", rig.proxy.log());
         assert_eq!(cells(&client.execute(&select, &[]).unwrap()), "2", "{}", rig.name());
-        // It gets no id of its own now.
+        // The INSERT gets no id of its own now.
         assert_eq!(code_of(&client.execute(&insert, &[]).unwrap()), 1364, "{}", rig.name());
         rig.proxy.write_rules("rules", &with_table(db).replace("sql = true", "sql = false"));
         assert!(rig.proxy.reload().0, "{}", rig.proxy.log());

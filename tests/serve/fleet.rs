@@ -227,7 +227,7 @@ fn the_store_may_be_away_for_the_reserve() {
     }
 }
 
-/// It relays, and issues ids as soon as etcd is there: above those that the table has got meanwhile.
+/// The proxy relays, and issues ids as soon as etcd is there: above those that the table has got meanwhile.
 #[test]
 fn a_proxy_that_starts_while_etcd_is_away() {
     const DB: &str = "fleet_late";
@@ -363,7 +363,7 @@ pub(crate) fn wait_until_its_lease_is_over(etcd: &Etcd, name: &str) {
     wait_until(|| format!("{key} stays"), || etcd.ctl(0, &["get", &key]).is_empty());
 }
 
-/// Its lease ran out, so nobody waited for it: of the old generator it issues what it had reserved, and then nothing.
+/// The frozen proxy lost its lease, so nobody waits for it: of the old generator it issues only what it had reserved.
 #[test]
 fn a_table_moves_while_a_proxy_is_frozen() {
     const DB: &str = "fleet_frozen";
@@ -384,7 +384,7 @@ fn a_table_moves_while_a_proxy_is_frozen() {
         to_first.run(insert);
     }
     second.signal("CONT");
-    // It had reserved 150 ids at the most. Then it looks at the binding.
+    // The second proxy had reserved 150 ids at the most. Then it looks at the binding.
     let mut codes: Vec<u16> = (0..200).map(|_| code(&mut to_second, insert)).collect();
     wait_until(
         || second.log(),

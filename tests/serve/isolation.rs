@@ -35,7 +35,7 @@ const TABLE: &str = "(id BIGINT NOT NULL {id}, mark VARCHAR(40), conn BIGINT, v 
 
 /// Ids begin where no setting's number is.
 pub(crate) const NEAR: u64 = 7_000_000;
-/// Those of the second database: they tell which one the proxy took for the session's own.
+/// Ids of the second database begin here: they tell which one the proxy took for the session's own.
 pub(crate) const FAR: u64 = 1_000_000_001;
 
 /// In the first database `t` and `w` are ruled, in the second `t` alone, by another generator; there an INSERT into `w` gets 5.

@@ -353,7 +353,7 @@ fn what_comes_under_the_sessions_own_lock() {
     });
 }
 
-/// It neither goes by way of the proxy's memory, nor is it refused for its length.
+/// The UPDATE neither goes by way of the proxy's memory, nor is it refused for its length.
 #[test]
 fn an_update_that_is_longer_than_what_is_read() {
     let db = "moved_long";
@@ -444,7 +444,7 @@ fn what_the_ids_do_not_continue_above() {
     }
 }
 
-/// Its highest id lies in the range of another proxy, and others in the range of the proxy that it is sent to.
+/// The query's highest id lies in the range of another proxy, others in the range of the proxy that it is sent to.
 #[test]
 fn a_query_that_brings_ids_of_two_proxies() {
     ids_of_two_proxies("moved_fleet", false);

@@ -72,7 +72,7 @@ fn an_insert_into_another_table_of_the_schema_is_no_ddl() {
         }
         let sent = sent(&tap.take(), Direction::Up);
         let reads = memchr::memmem::find_iter(&sent, b"information_schema.views").count();
-        // They are read from time to time.
+        // Views are read from time to time.
         assert!(reads < 20, "{}: the views were read {reads} times", rig.name());
     });
 }

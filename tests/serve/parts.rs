@@ -9,7 +9,7 @@ use crate::support::{Kind, Proxy, proxy};
 const QUERY: u8 = 3;
 const CLIENTS: [Compress; 3] = [Compress::Off, Compress::Zlib, Compress::Zstd(1)];
 
-/// Its second and fourth statements go by way of a stage, and store nothing: the answer has no id.
+/// The second and fourth statements go by way of a stage, and store nothing: the answer has no id.
 const SQL: &str = "SELECT 'one' AS a, NULL; INSERT INTO t(a) SELECT a FROM t WHERE 0; \
     WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 600) SELECT i, REPEAT('x', i) FROM n; \
     REPLACE INTO t(a) SELECT 5 FROM t WHERE 0; DO 1; SELECT 'last'";

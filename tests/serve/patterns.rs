@@ -331,7 +331,7 @@ fn generators_of_tables_that_are_gone_are_closed() {
                 .filter_map(|line| line.split("generators=").nth(1)?.split(' ').next()?.parse::<u32>().ok());
             counts.sum::<u32>() == 41
         });
-        // Those that are there go on, and one that is made again above all that was issued.
+        // Generators that are still there go on, and one that is made again begins above all that was issued.
         assert_eq!(insert("INSERT INTO kept(a) VALUES(1)"), 2, "{name}");
         ddl.run(format!("CREATE TABLE tmp_7 {TABLE}"));
         let again = insert("INSERT INTO tmp_7(a) VALUES(1)");

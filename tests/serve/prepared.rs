@@ -35,7 +35,7 @@ fn long_data_on_either_side_of_a_hidden_parameter() {
             let types = [&[0, 1][..], &BLOB, &BLOB].concat();
             assert_eq!(code_of(&execute(&mut client, &insert, 0, &types)), 0, "{}", rig.name());
             assert_eq!(rows(&mut client, "SELECT a,b FROM t ORDER BY id"), "0,x 11,y");
-            // It is used up; types may be left out now.
+            // The long data is used up; types may be left out now.
             client.run("DELETE FROM t");
             assert_eq!(code_of(&execute(&mut client, &insert, 0, &[0b01, 0, 1, b'z'])), 0, "{}", rig.name());
             assert_eq!(rows(&mut client, "SELECT a,b FROM t ORDER BY id"), "NULL,x z,y");

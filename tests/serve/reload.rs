@@ -225,7 +225,7 @@ fn a_lock_that_was_lost_is_given_up_once() {
             rig.wait_until(what, is);
         };
         wait("lost", &mut || code(&mut client, "INSERT INTO u(a) VALUES(2)") == 1467);
-        // That table only, and it is asked for again and again.
+        // Only the lock of `u` is lost, and it is asked for again and again.
         assert_eq!(code(&mut client, "INSERT INTO t(a) VALUES(2)"), 0, "{}", rig.name());
         std::thread::sleep(Duration::from_secs(2));
         direct.run(format!("DO RELEASE_LOCK({})", name("u")));

@@ -15,8 +15,8 @@ const RULES: &str = "schema = \"DB\"\n[generators.g]\nkind = \"sequence\"\n[tabl
 /// few ids before it is denied.
 const GAP_MAX: u64 = 16;
 
-/// Their rights on table `i`, by turns none, too few, of a role that is not active, of another table; of a role that is active and has
-/// too few, of an account whose password has expired, of one that logs in as a proxy user of another with too few.
+/// Accounts by their rights on table `i`: none, too few, by a role that is not active, on another table; by an active
+/// role that has too few, with a password that has expired, and as a proxy user of an account that has too few.
 const ACCOUNTS: [(&str, &str); 9] = [
     ("none", ""),
     ("reader", "GRANT SELECT, UPDATE, DELETE ON DB.i TO NAME;"),
@@ -103,7 +103,7 @@ fn options(rig: &Rig, user: &str) -> Options {
         user: user.to_owned(),
         database: (user == "root").then(|| rig.db.clone()),
         capabilities: Options::default().capabilities | CLIENT_MULTI_STATEMENTS | CLIENT_EXPIRED_PASSWORDS,
-        // Its name, as the plugin for tests wants it.
+        // The plugin for tests wants this name for an answer.
         answer: if is_mapped { format!("{}_base\0", rig.db).into_bytes() } else { Vec::new() },
         ..Options::default()
     }

@@ -171,7 +171,7 @@ fn who_goes_in_the_middle_leaves_nothing() {
     each("select_killed", DIGITS, |rig| {
         let (mut other, mut third) = (rig.direct(), rig.direct());
         let steps = [
-            // It waits for a lock of the other session's, where the query runs; and for its row.
+            // The first INSERT waits for the other session's lock, where the query runs; the second waits for its row.
             (
                 "SELECT GET_LOCK('select_killed', 60)",
                 "INSERT INTO t(a) SELECT n+GET_LOCK('select_killed', 60)*0 FROM d",

@@ -149,7 +149,7 @@ fn inserts_through_views_count_as_their_tables() {
         let mut client = rig.client();
         assert_eq!(code(&mut client, "INSERT INTO v(a) VALUES(1),(2)"), 0, "{}", rig.name());
         assert_eq!(code(&mut client, "INSERT INTO v(a,nr) VALUES(3,30)"), 0, "{}", rig.name());
-        // It does not show the id.
+        // The view `w` does not show the id.
         assert_eq!(code(&mut client, "INSERT INTO w(a) VALUES(4)"), 0, "{}", rig.name());
         assert_eq!(code(&mut client, "INSERT INTO of_u(a) VALUES(5)"), 0, "{}", rig.name());
         let prepared = client.prepare("INSERT INTO v(a) VALUES(?)").unwrap().unwrap();

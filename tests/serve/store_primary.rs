@@ -183,7 +183,7 @@ fn the_store_follows_the_primary() {
         until_both_insert(&[&p1, &p2], &mut ids);
         let p3 = pair.proxy("p3", "root");
         until_both_insert(&[&p3], &mut ids);
-        // It comes back, can be written to, and has the bounds of before.
+        // The first server comes back, can be written to, and has the bounds of before.
         pair.first.restart();
         run(&pair.first, "SET GLOBAL read_only = 0");
         insert_for(Duration::from_secs(2), &[&p1, &p2, &p3], &mut ids);

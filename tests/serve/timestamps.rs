@@ -236,7 +236,7 @@ fn each_proxy_of_a_fleet_is_a_node_of_its_own() {
         proxies.iter().map(insert).map(node).collect()
     };
     assert_eq!(one_each(&proxies), [0, 1, 2]);
-    // It has its own node again, wherever the others are.
+    // The proxy p2 has its own node again, wherever the others are.
     proxies[1].kill();
     proxies[1].restart();
     assert_eq!(one_each(&proxies), [0, 1, 2]);
@@ -265,7 +265,7 @@ fn a_number_is_for_one_running_proxy() {
     assert!(first.is_running());
 }
 
-/// It was frozen for longer than its lease, and somebody took its node: it goes on as another one.
+/// A proxy was frozen for longer than its lease, and somebody took its node: it goes on as another one.
 #[test]
 fn a_proxy_that_lost_its_node_takes_another() {
     const DB: &str = "timestamps_lost";

@@ -247,7 +247,7 @@ fn a_string_of_another_character_set_hides_no_statement() {
                 }
                 client.run("SET sql_mode=''");
                 client.run(format!("SET NAMES {charset}"));
-                // It may be refused. In UTF-8 it is one INSERT of one row.
+                // The text may be refused. In UTF-8 it is one INSERT of one row.
                 let _ = client.query(&text).unwrap();
             }
         }
@@ -530,7 +530,7 @@ fn a_client_that_leaves_takes_its_statement_along() {
             "SELECT COUNT(*) FROM information_schema.processlist WHERE INFO LIKE 'SELECT GET_LOCK%600)'";
         rig.wait_until("it does not wait", || rows(&mut holder, waits) == "1");
         drop(waiting);
-        // Its own limit is longer.
+        // The statement's own limit is longer.
         rig.wait_until("it still waits, for nobody", || rows(&mut holder, waits) == "0");
     });
 }

@@ -88,7 +88,7 @@ fn they_are_the_servers_own() {
     }
 }
 
-/// Its error's code, or its count of warnings.
+/// The code of the statement's error, or its count of warnings.
 fn outcome(client: &mut Client, statement: &str) -> Result<u16, u16> {
     match &client.query(statement).unwrap()[0] {
         Outcome::Ok(ok) => Ok(ok.warnings),

@@ -43,7 +43,7 @@ impl Keeper {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
-            // Its own group: Ctrl-C reaches the test alone, and the pipe's end does the rest in order.
+            // The shell has its own group: Ctrl-C reaches the test alone, and the pipe's end does the rest in order.
             .process_group(0)
             .spawn()
             .expect("sh starts");

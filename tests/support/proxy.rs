@@ -52,7 +52,7 @@ impl Proxy {
         proxy
     }
 
-    /// Its files only: [`Proxy::try_start`] starts it.
+    /// Writes the files only: [`Proxy::try_start`] starts the proxy.
     pub fn written(config: &str, rules: &[(&str, &str)]) -> Proxy {
         let dir = temporary_folder("proxy");
         fs::create_dir(dir.join("rules")).expect("a folder for rules");
@@ -172,7 +172,7 @@ impl Proxy {
         self.try_process(&[])
     }
 
-    /// Its log is the part of the file after the log of the processes before it.
+    /// The new process's log is the part of the file after the log of the processes before it.
     fn start_process(&mut self, flags: &[&str]) {
         self.try_process(flags).unwrap_or_else(|log| panic!("the proxy does not listen:\n{log}"));
     }
@@ -198,7 +198,7 @@ impl Proxy {
                 break port;
             }
             if !running || Instant::now() >= end {
-                // It ends with its keeper.
+                // The process ends with its keeper.
                 keeper.end_keeping_folder();
                 return Err(log);
             }

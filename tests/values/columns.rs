@@ -95,7 +95,7 @@ const ALL: [Column; 56] = [
     Column { name: "uid", sql: "UUID", shown: Shown::Plain, only: Some(Kind::MariaDb), is_for_long: false },
 ];
 
-/// Those that the server has.
+/// The columns that the server has.
 pub(crate) fn columns(kind: Kind) -> Vec<Column> {
     ALL.into_iter().filter(|column| column.only.is_none_or(|only| only == kind)).collect()
 }

@@ -9,7 +9,7 @@ use crate::support::raw::{Client, ErrPacket, Options, Outcome, Param, Prepared, 
 use crate::values::columns::{self, Column};
 use crate::values::plan::Statement;
 
-/// Their names are of one length, since servers cut the texts of errors.
+/// Names of schemas are of one length, since servers cut the texts of errors.
 pub(crate) const NATIVE: &str = "val_nat";
 pub(crate) const TRIED: &str = "val_try";
 pub(crate) const AUTO: &str = "val_aut";
@@ -19,7 +19,7 @@ pub(crate) const TABLES: [&str; 2] = ["t", "tm"];
 /// In transaction, autocommit, more results, no backslash escapes.
 const STATUS_COMPARED: u16 = 0x0001 | 0x0002 | 0x0008 | 0x0200;
 const ER_UNSUPPORTED_PS: u16 = 1295;
-/// That InnoDB and MyISAM meet: MySQL says so once in a while only.
+/// The warning that InnoDB and MyISAM meet: MySQL gives it once in a while only.
 const ER_TWO_ENGINES: &str = "6414";
 const COM_STMT_SEND_LONG_DATA: u8 = 0x18;
 const PIECE_BYTES: usize = 100_001;
@@ -157,7 +157,7 @@ impl Side {
         Ok(())
     }
 
-    /// Their text, without those of chance, and how many these are.
+    /// The text of the warnings, without those of chance, and how many these are.
     fn warnings(&mut self) -> io::Result<(String, u16)> {
         let outcomes = self.client.query("SHOW WARNINGS")?;
         let mut text = String::new();

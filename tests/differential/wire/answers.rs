@@ -19,7 +19,7 @@ pub(crate) struct Allowed<'a> {
     pub(crate) capabilities: u32,
     /// The statement was changed, so that its OK packets may tell of no id where they told of one.
     pub(crate) is_ruled: bool,
-    /// It may bring ids itself.
+    /// The statement may bring ids itself.
     pub(crate) inserts: bool,
     /// First and last of runs of ids, one of which an OK packet may tell.
     pub(crate) ids: &'a [(u64, u64)],

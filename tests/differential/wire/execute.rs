@@ -24,7 +24,7 @@ pub(crate) struct Param {
 }
 
 impl Param {
-    /// That is an id.
+    /// The id, if the value is of type LONGLONG.
     pub(crate) fn id(&self) -> Option<u64> {
         let bytes = self.value.as_ref().filter(|_| self.kind[0] == LONGLONG)?;
         Some(u64::from_le_bytes(bytes.as_slice().try_into().ok()?))

@@ -8,7 +8,7 @@ use super::transcript::Exchange;
 /// The LOAD that filled a stage, as the server answered it.
 #[derive(Debug, Clone)]
 pub(crate) struct Filled {
-    /// It asked for a file.
+    /// The packet that asked for a file, if there was one.
     request: Option<Vec<u8>>,
     /// `Records: 3  Deleted: 0  Skipped: 0  Warnings: 0`
     numbers: Vec<u64>,

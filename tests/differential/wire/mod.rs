@@ -132,7 +132,7 @@ enum Sent {
     WithIds(Ids),
     /// A stage is stored.
     Stored(Run),
-    /// That of a LOAD, which may replace rows.
+    /// The stage of a LOAD is stored; true: rows may be replaced.
     Loaded(Run, bool),
     /// An execution; what was bound.
     Bound(Bound),

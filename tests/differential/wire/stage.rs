@@ -108,7 +108,7 @@ pub(crate) struct Filled {
     /// The client's OK packet counts them with those of the statement that stores the stage.
     pub(crate) warnings: i32,
     pub(crate) no_index_used: bool,
-    /// It told nothing else.
+    /// The OK packet tells of no records.
     pub(crate) is_one: bool,
 }
 

@@ -46,7 +46,7 @@ pub(crate) struct Exchange {
 
 #[derive(Debug)]
 pub(crate) struct Transcript {
-    /// That the client asked for in its login.
+    /// The capabilities that the client asked for in its login.
     pub(crate) capabilities: u32,
     /// The exchanges after the login.
     pub(crate) exchanges: Vec<Exchange>,
@@ -114,7 +114,7 @@ impl Transcript {
     }
 
     fn follow(&mut self, payloads: &[(Direction, Payload)]) -> Result<(), String> {
-        // Those that wait for their answers, or for the rest of them.
+        // Exchanges that wait for their answers, or for the rest of them.
         let mut open: VecDeque<usize> = VecDeque::new();
         for (direction, payload) in payloads {
             let next = open.front().map(|at| &mut self.exchanges[*at]);

@@ -5,7 +5,7 @@ use super::transcript::Exchange;
 
 const SHOW: &[u8] = b"SHOW WARNINGS";
 const STAGE: &[u8] = b"rowstamp stage";
-/// Its columns.
+/// The columns of the answer to SHOW WARNINGS.
 const COLUMNS: usize = 3;
 
 pub(crate) fn is_show(exchange: &Exchange) -> bool {

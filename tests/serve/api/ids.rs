@@ -71,8 +71,8 @@ fn processes_that_take_over() {
                     let request = http.request("POST", &path, "");
                     let sent = http.stream().write_all(request.as_bytes()).is_ok();
                     let Some(answer) = http.answer().filter(|_| sent) else {
-                        // That answer was made before the process began to end, and from then on it waits so long: a client that meets
-                        // a closed connection earlier has lost a request. A slow machine makes the time longer only.
+                        // The process that made the last answer began to end later, and then waits so long: a client
+                        // that meets a closed connection earlier has lost a request. A slow machine only adds time.
                         assert!(asked_at.elapsed() >= FAREWELL, "a request is lost");
                         http = Http::dba(port);
                         continue;

@@ -81,7 +81,7 @@ fn who_reads_no_answers_gets_no_more_and_goes() {
     let grown = memory_kib(proxy.pid).saturating_sub(before);
     assert!(grown < 20_000, "{sent} bytes of requests hold {grown} KiB");
     assert_eq!(other.ask("INCR shop.orders"), ":1");
-    // It is disconnected: what was answered can be read, and then there is an end.
+    // The greedy client is disconnected: what was answered can be read, and then there is an end.
     wait_until_it_ends(greedy.stream(), b"PING\r\n");
     assert_eq!(other.ask("INCR shop.orders"), ":2");
 }

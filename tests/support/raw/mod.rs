@@ -409,7 +409,7 @@ impl Client {
         self.stream.write_all(bytes)
     }
 
-    /// Its socket once more, for a thread that only writes.
+    /// The client's socket once more, for a thread that only writes.
     pub fn try_clone_stream(&self) -> TcpStream {
         self.stream.try_clone().expect("a second handle of a socket")
     }

@@ -67,7 +67,7 @@ impl Program {
     }
 
     async fn several(&mut self, table: &str) -> anyhow::Result<()> {
-        // Its builder is what sqlx has for a batch.
+        // A QueryBuilder is what sqlx has for a batch.
         let mut builder = sqlx::QueryBuilder::new(format!("INSERT INTO {table} (tag, note, qty) "));
         builder.push_values(0..20, |mut row, qty| {
             row.push_bind("sqlx several").push_bind("s").push_bind(qty);
