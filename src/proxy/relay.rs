@@ -392,7 +392,7 @@ impl Relay {
     /// [`Relay::send_instead`] with packets that were made ready.
     pub(super) fn send_ready(&mut self, ready: Ready, arrived: Arrived) -> u8 {
         self.up.skip(arrived.window_bytes);
-        *self.up.out() = ready.bytes;
+        self.up.push(ready.bytes);
         nr_shift(arrived.packets, ready.packets)
     }
 

@@ -7,9 +7,9 @@
 //! ```
 //!
 //! The parser of the lane moves `ready`: [`Lane::accept`] lets bytes through as they are,
-//! [`Lane::skip`] drops them, [`Lane::out`] takes what is sent in their place. Order is kept
-//! because bytes are only understood while `out` is empty, and `out` is only filled while nothing
-//! accepted waits.
+//! [`Lane::skip`] drops them, [`Lane::out`] takes what is sent in their place. Order is kept in
+//! whatever order these are called, since of `accepted` and `out` one is empty at any time: where
+//! both would wait, the accepted bytes are copied to `out`. Callers wait, so that this is rare.
 
 use std::cell::RefCell;
 use std::io;
@@ -98,10 +98,18 @@ impl Lane {
     /// Lets the next `n` bytes through as they are, or as many of them as are there; returns how
     /// many.
     pub(crate) fn accept(&mut self, n: usize) -> usize {
-        debug_assert!(self.out.is_empty(), "accepted bytes would overtake ours");
         let n = n.min(self.end - self.ready);
         self.ready += n;
+        if !self.out.is_empty() {
+            self.queue_accepted();
+        }
         n
+    }
+
+    /// Puts accepted bytes that wait after ours, which keeps their order: of the two, one is empty at any time.
+    fn queue_accepted(&mut self) {
+        self.out.extend_from_slice(self.bytes.get(self.start..self.ready).unwrap_or_default());
+        self.start = self.ready;
     }
 
     /// Lets rows through, each a whole packet, under these numbers; returns how many there were. It ends before a packet that
@@ -128,9 +136,10 @@ impl Lane {
 
     /// Drops the next `n` bytes, or as many of them as are there; returns how many.
     pub(crate) fn skip(&mut self, n: usize) -> usize {
-        debug_assert!(self.is_clear(), "skipped bytes would cut what was accepted");
+        self.queue_accepted();
         let n = n.min(self.end - self.ready);
-        self.skip_replaced(n);
+        self.ready += n;
+        self.start = self.ready;
         n
     }
 
@@ -142,23 +151,24 @@ impl Lane {
         n: usize,
         write: impl FnOnce(&[u8], &mut Vec<u8>) -> Option<()>,
     ) -> Option<usize> {
-        debug_assert!(self.is_clear(), "a replaced packet would cut what was accepted");
+        self.queue_accepted();
+        let from = self.out.len();
         self.out.extend_from_slice(&[0; HEADER_BYTES]);
         let window = self.bytes.get(self.ready..(self.ready + n).min(self.end)).unwrap_or_default();
         if write(window, &mut self.out).is_none() {
-            self.out.clear();
+            self.out.truncate(from);
             return None;
         }
-        let header = Header { payload_bytes: self.out.len() - HEADER_BYTES, packet_nr: 0 };
+        let header = Header { payload_bytes: self.out.len() - from - HEADER_BYTES, packet_nr: 0 };
         let packets = packets_of(header.payload_bytes);
-        if let (1, Some(place)) = (packets, self.out.get_mut(..HEADER_BYTES)) {
+        if let (1, Some(place)) = (packets, self.out.get_mut(from..from + HEADER_BYTES)) {
             place.copy_from_slice(&header.bytes());
         } else {
-            let payload = self.out.split_off(HEADER_BYTES);
-            self.out.clear();
+            let payload = self.out.split_off(from + HEADER_BYTES);
+            self.out.truncate(from);
             put_packets(&mut self.out, 0, &payload);
         }
-        self.skip_replaced(n);
+        self.skip(n);
         Some(packets)
     }
 
@@ -178,23 +188,26 @@ impl Lane {
         self.bytes.splice(self.ready..end, bytes);
     }
 
-    fn skip_replaced(&mut self, n: usize) {
-        self.ready += n.min(self.end - self.ready);
-        self.start = self.ready;
-    }
-
     /// The buffer for packets of our own.
     pub(crate) fn out(&mut self) -> &mut Vec<u8> {
-        debug_assert!(self.start == self.ready, "our bytes would overtake accepted ones");
+        self.queue_accepted();
         &mut self.out
     }
 
-    /// True if bytes of our own wait: nothing may be accepted after them before they are sent.
+    /// Sends `bytes`, without a copy if nothing of ours waits.
+    pub(crate) fn push(&mut self, bytes: Vec<u8>) {
+        match self.out() {
+            out if out.is_empty() => *out = bytes,
+            out => out.extend_from_slice(&bytes),
+        }
+    }
+
+    /// True if bytes of our own wait. Bytes that are accepted after them are copied, so they are sent first.
     pub(crate) fn holds_ours(&self) -> bool {
         !self.out.is_empty()
     }
 
-    /// True if nothing waits to be sent: only then may packets be skipped, replaced or injected.
+    /// True if nothing waits to be sent.
     pub(crate) fn is_clear(&self) -> bool {
         self.start == self.ready && self.out.is_empty()
     }

@@ -2,6 +2,9 @@ use super::{LANE_BYTES, Lane, ROOMY_FILLS_MAX, SendBy};
 use crate::mysql::packet::{PAYLOAD_BYTES_MAX, as_packets as packet};
 use crate::proxy::relay::outstanding::Numbers;
 use crate::tables::locks::boottime;
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -18,18 +21,61 @@ fn fill(lane: &mut Lane, mut from: &[u8], wanted: usize) -> usize {
     }
 }
 
-#[test]
-fn accepted_skipped_and_ours_keep_their_order() {
-    let (mut lane, mut to) = (Lane::holding(b"abcdef"), Vec::new());
-    assert_eq!(lane.accept(2), 2);
-    send(&mut lane, &mut to);
-    assert_eq!(lane.skip(1), 1);
-    lane.out().extend_from_slice(b"XY");
-    send(&mut lane, &mut to);
-    assert_eq!(lane.window(), b"def");
-    assert_eq!(lane.accept(9), 3);
-    send(&mut lane, &mut to);
-    assert_eq!(to, b"abXYdef");
+#[derive(Debug, Clone)]
+enum Dealt {
+    Accept(usize),
+    Skip(usize),
+    Ours(Vec<u8>),
+    Replace(usize, Option<Vec<u8>>),
+    PutBack(usize, Vec<u8>),
+    Send,
+}
+
+proptest! {
+    #[test]
+    fn bytes_keep_their_order_in_whatever_order_they_are_dealt_with(
+        held in vec(any::<u8>(), 0..40),
+        steps in vec(prop_oneof![
+            (0..9usize).prop_map(Dealt::Accept),
+            (0..9usize).prop_map(Dealt::Skip),
+            vec(any::<u8>(), 0..9).prop_map(Dealt::Ours),
+            (0..9usize, option::of(vec(any::<u8>(), 0..9))).prop_map(|(n, with)| Dealt::Replace(n, with)),
+            (0..9usize, vec(any::<u8>(), 0..9)).prop_map(|(n, bytes)| Dealt::PutBack(n, bytes)),
+            Just(Dealt::Send),
+        ], 0..20),
+    ) {
+        let (mut lane, mut to) = (Lane::holding(&held), Vec::new());
+        let (mut window, mut expect) = (held, Vec::new());
+        for step in steps {
+            match step {
+                Dealt::Accept(n) => {
+                    let n = lane.accept(n);
+                    expect.extend(window.drain(..n));
+                }
+                Dealt::Skip(n) => drop(window.drain(..lane.skip(n))),
+                Dealt::Ours(bytes) => {
+                    expect.extend_from_slice(&bytes);
+                    lane.push(bytes);
+                }
+                Dealt::Replace(n, with) => {
+                    let write = |_: &[u8], out: &mut Vec<u8>| Some(out.extend_from_slice(with.as_ref()?));
+                    lane.replace(n, write);
+                    if let Some(with) = &with {
+                        expect.extend(packet(0, with));
+                        drop(window.drain(..n.min(window.len())));
+                    }
+                }
+                Dealt::PutBack(n, bytes) => {
+                    window.splice(..n.min(window.len()), bytes.iter().copied());
+                    lane.put_back(n, bytes);
+                }
+                Dealt::Send => send(&mut lane, &mut to),
+            }
+            assert_eq!(lane.window(), window);
+        }
+        send(&mut lane, &mut to);
+        assert_eq!(to, expect);
+    }
 }
 
 #[test]
