@@ -40,7 +40,7 @@ fn to_str(bytes: &[u8], charset: ClientCharset) -> Option<Cow<'_, str>> {
 /// True if two column names are the same to the server: letter case does not count.
 pub fn same_column(a: &str, b: &str) -> bool {
     if a.is_ascii() && b.is_ascii() {
-        return a.eq_ignore_ascii_case(b);
+        return a == b || a.eq_ignore_ascii_case(b);
     }
     a.chars().flat_map(fold).eq(b.chars().flat_map(fold))
 }
@@ -49,7 +49,7 @@ pub fn same_column(a: &str, b: &str) -> bool {
 pub fn names_column(text: &[u8], token: Token, charset: ClientCharset, column: &str) -> Option<bool> {
     let bytes = token.span.of(text);
     if token.kind == TokenKind::Word && bytes.is_ascii() && column.is_ascii() {
-        return Some(bytes.eq_ignore_ascii_case(column.as_bytes()));
+        return Some(bytes == column.as_bytes() || bytes.eq_ignore_ascii_case(column.as_bytes()));
     }
     decode(text, token, charset).map(|name| same_column(&name, column))
 }
