@@ -56,208 +56,155 @@ const fn names(name: &'static str, what: &'static str) -> Label {
     Label { name, values: Values::Names(what) }
 }
 
-const fn words(name: &'static str, words: &'static [(&'static str, &'static str)]) -> Label {
-    Label { name, values: Values::Words(words) }
+/// A label whose values are these words, and what each means.
+macro_rules! words {
+    ($name:literal: $($word:literal => $what:literal,)+) => {
+        Label { name: $name, values: Values::Words(&[$(($word, $what)),+]) }
+    };
 }
 
 const GENERATOR: Label = names("generator", "a generator, `schema.name`");
 
-const STATE: Label = words(
-    "state",
-    &[
-        ("open", "the generator issues ids"),
-        ("paused", "an operator has paused the generator"),
-        (
-            "troubled",
-            "the generator issues ids of its reserve, but gets no new ids, for example because the store does not answer",
-        ),
-        ("stopped", "the generator issues no ids"),
-    ],
-);
+const STATE: Label = words! { "state":
+    "open" => "the generator issues ids",
+    "paused" => "an operator has paused the generator",
+    "troubled" => "the generator issues ids of its reserve, but gets no new ids, for example because the store does not answer",
+    "stopped" => "the generator issues no ids",
+};
 
-const NO_ID: Label = words(
-    "reason",
-    &[
-        ("store", "the reserve was empty, and the store gave no new ids within store.deadline"),
-        ("exhausted", "the generator has no ids left up to its max, or in its layout"),
-        ("ahead", "the ids are as far ahead of the clock as max_ahead allows"),
-        (
-            "clock",
-            "this machine's clock and the backend's clock differ, or the backend's clock could not be read",
-        ),
-        ("too_many", "one statement needs more ids than the generator can issue at once"),
-        ("paused", "an operator has paused the generator"),
-        ("closed", "the generator is not open, or another process has taken over"),
-        (
-            "locks",
-            "the proxy could not confirm in time that it holds its locks on the table, which keep out proxies of other stores",
-        ),
-    ],
-);
+const NO_ID: Label = words! { "reason":
+    "store" => "the reserve was empty, and the store gave no new ids within store.deadline",
+    "exhausted" => "the generator has no ids left up to its max, or in its layout",
+    "ahead" => "the ids are as far ahead of the clock as max_ahead allows",
+    "clock" => "this machine's clock and the backend's clock differ, or the backend's clock could not be read",
+    "too_many" => "one statement needs more ids than the generator can issue at once",
+    "paused" => "an operator has paused the generator",
+    "closed" => "the generator is not open, or another process has taken over",
+    "locks" => "the proxy could not confirm in time that it holds its locks on the table, which keep out proxies of other stores",
+};
 
-const NOT_FOLLOWED: Label = words(
-    "reason",
-    &[
-        ("elsewhere", "the id is in the range of another proxy, which can still issue it"),
-        ("too_far", "the id is more than 1e9 above the bound"),
-    ],
-);
+const NOT_FOLLOWED: Label = words! { "reason":
+    "elsewhere" => "the id is in the range of another proxy, which can still issue it",
+    "too_far" => "the id is more than 1e9 above the bound",
+};
 
-const STORE_OPERATION: Label = words(
-    "operation",
-    &[("read", "one record"), ("list", "all records of a kind"), ("write", "a compare-and-set")],
-);
+const STORE_OPERATION: Label = words! { "operation":
+    "read" => "one record",
+    "list" => "all records of a kind",
+    "write" => "a compare-and-set",
+};
 
-const STORE_FAILURE: Label = words(
-    "reason",
-    &[
-        ("unavailable", "the store did not answer"),
-        ("unknown", "it is not known whether the store did the write"),
-        ("refused", "the store refused the account, its password or its rights"),
-        ("suspect", "the store seems to hold older data than before, as after a restore"),
-        ("other", "another error, for example a damaged record or a node of another proxy; the log names it"),
-    ],
-);
+const STORE_FAILURE: Label = words! { "reason":
+    "unavailable" => "the store did not answer",
+    "unknown" => "it is not known whether the store did the write",
+    "refused" => "the store refused the account, its password or its rights",
+    "suspect" => "the store seems to hold older data than before, as after a restore",
+    "other" => "another error, for example a damaged record or a node of another proxy; the log names it",
+};
 
-const OUTCOME: Label = words(
-    "outcome",
-    &[
-        ("passed", "sent unchanged"),
-        ("rewritten", "sent with ids filled in"),
-        ("refused", "not sent; the client got an error from the proxy"),
-        ("failed", "sent with ids filled in, and the server answered with an error"),
-    ],
-);
+const OUTCOME: Label = words! { "outcome":
+    "passed" => "sent unchanged",
+    "rewritten" => "sent with ids filled in",
+    "refused" => "not sent; the client got an error from the proxy",
+    "failed" => "sent with ids filled in, and the server answered with an error",
+};
 
-const REFUSED: Label = words(
-    "reason",
-    &[
-        ("unsupported", "Rowstamp cannot fill the ids of the statement correctly (1235)"),
-        ("verify", "rewrite.verify found that the rewritten statement differs (1235)"),
-        ("no_id", "the generator gave no id (1467)"),
-        ("too_long", "the statement is longer than limits.statement_bytes (1153)"),
-        ("unknown_command", "Rowstamp does not relay the command (1047)"),
-        ("malformed", "Rowstamp cannot read the packet or its parameters (1835, 1210, 1295)"),
-        ("unknown_statement", "the client executed a statement that is not prepared (1243)"),
-    ],
-);
+const REFUSED: Label = words! { "reason":
+    "unsupported" => "Rowstamp cannot fill the ids of the statement correctly (1235)",
+    "verify" => "rewrite.verify found that the rewritten statement differs (1235)",
+    "no_id" => "the generator gave no id (1467)",
+    "too_long" => "the statement is longer than limits.statement_bytes (1153)",
+    "unknown_command" => "Rowstamp does not relay the command (1047)",
+    "malformed" => "Rowstamp cannot read the packet or its parameters (1835, 1210, 1295)",
+    "unknown_statement" => "the client executed a statement that is not prepared (1243)",
+};
 
 const SHADOW_TABLE: Label =
     names("table", "`schema.table` of a rule with mode = \"shadow\", or a view that may show such a table");
 
-const SHADOW_OUTCOME: Label = words(
-    "outcome",
-    &[
-        ("rewritten", "the INSERT would get ids"),
-        ("refused", "Rowstamp would refuse the INSERT"),
-        ("passed", "the INSERT has all ids already"),
-        (
-            "server_first",
-            "Rowstamp would ask the server, and refuse the INSERT if the server reports no error",
-        ),
-        ("unknown", "not known, because the columns of the table or the text of the INSERT were not known"),
-    ],
-);
+const SHADOW_OUTCOME: Label = words! { "outcome":
+    "rewritten" => "the INSERT would get ids",
+    "refused" => "Rowstamp would refuse the INSERT",
+    "passed" => "the INSERT has all ids already",
+    "server_first" => "Rowstamp would ask the server, and refuse the INSERT if the server reports no error",
+    "unknown" => "not known, because the columns of the table or the text of the INSERT were not known",
+};
 
-const SESSION_REFUSED: Label = words(
-    "reason",
-    &[
-        ("connections", "limits.connections (1040)"),
-        ("per_address", "limits.per_address (1040)"),
-        ("per_user", "limits.per_user (1203)"),
-        ("proxy_protocol", "no header of PROXY protocol, or a wrong one (1043)"),
-        (
-            "tls",
-            "the login came without TLS, which listen.tls.mode = \"required\" demands, or the TLS handshake failed (3159)",
-        ),
-        ("timeout", "the login took longer than limits.handshake_timeout (1159)"),
-        ("malformed", "the client's handshake cannot be read (1043, 1153, 1156, 3923)"),
-        ("backend", "the server could not be reached, or ended the login (1053, 1105)"),
-        ("denied", "the proxy does not relay such a login (1045)"),
-    ],
-);
+const SESSION_REFUSED: Label = words! { "reason":
+    "connections" => "limits.connections (1040)",
+    "per_address" => "limits.per_address (1040)",
+    "per_user" => "limits.per_user (1203)",
+    "proxy_protocol" => "no header of PROXY protocol, or a wrong one (1043)",
+    "tls" => "the login came without TLS, which listen.tls.mode = \"required\" demands, or the TLS handshake failed (3159)",
+    "timeout" => "the login took longer than limits.handshake_timeout (1159)",
+    "malformed" => "the client's handshake cannot be read (1043, 1153, 1156, 3923)",
+    "backend" => "the server could not be reached, or ended the login (1053, 1105)",
+    "denied" => "the proxy does not relay such a login (1045)",
+};
 
-const DIRECTION: Label = words(
-    "direction",
-    &[("from_client", "bytes that clients sent"), ("to_client", "bytes that clients got")],
-);
+const DIRECTION: Label = words! { "direction":
+    "from_client" => "bytes that clients sent",
+    "to_client" => "bytes that clients got",
+};
 
-const OPINION: Label = words(
-    "opinion",
-    &[
-        ("agrees", "the rewrite is right"),
-        ("not_verified", "the second parser cannot read the statement"),
-        ("differs", "the second parser read the rewrite differently, and Rowstamp refused the statement"),
-    ],
-);
+const OPINION: Label = words! { "opinion":
+    "agrees" => "the rewrite is right",
+    "not_verified" => "the second parser cannot read the statement",
+    "differs" => "the second parser read the rewrite differently, and Rowstamp refused the statement",
+};
 
-const RELOAD_RESULT: Label = words(
-    "result",
-    &[
-        ("good", "the files took effect"),
-        ("bad", "the files have errors or could not be activated, and nothing changed"),
-    ],
-);
+const RELOAD_RESULT: Label = words! { "result":
+    "good" => "the files took effect",
+    "bad" => "the files have errors or could not be activated, and nothing changed",
+};
 
 const CHECK: Label = names("check", "a check of `/readyz`");
 
 const BACKEND: Label = names("backend", "a server of `backend.address`");
 
-const CONNECT_REASON: Label = words(
-    "reason",
-    &[
-        ("refused", "nothing listens at the address"),
-        ("timeout", "no answer within backend.connect_timeout"),
-        ("name", "the host's name is not known"),
-        ("network", "another error of the network or the system"),
-        ("greeting", "the server closed the connection before its greeting, or sent something else"),
-        (
-            "rejected",
-            "the server sent an error instead of its greeting: too many connections (1040), the proxy's host is blocked (1129) or not allowed (1130)",
-        ),
-        ("tls", "the TLS handshake with it failed"),
-    ],
-);
+const CONNECT_REASON: Label = words! { "reason":
+    "refused" => "nothing listens at the address",
+    "timeout" => "no answer within backend.connect_timeout",
+    "name" => "the host's name is not known",
+    "network" => "another error of the network or the system",
+    "greeting" => "the server closed the connection before its greeting, or sent something else",
+    "rejected" => "the server sent an error instead of its greeting: too many connections (1040), the proxy's host is blocked (1129) or not allowed (1130)",
+    "tls" => "the TLS handshake with it failed",
+};
 
 const TABLE: Label = names(
     "table",
     "a table with a rule that got ids, `schema.table`; all tables after the first 10,000 share `(others).(others)`",
 );
 
-const LIMIT: Label = words(
-    "limit",
-    &[
-        ("connections", "`limits.connections`, of all clients"),
-        ("per_user", "`limits.per_user`, if it is set"),
-        ("per_address", "`limits.per_address`, if it is set"),
-    ],
-);
+const LIMIT: Label = words! { "limit":
+    "connections" => "`limits.connections`, of all clients",
+    "per_user" => "`limits.per_user`, if it is set",
+    "per_address" => "`limits.per_address`, if it is set",
+};
 
 const DOOR: Label =
     names("door", "a door: `resp`, the Redis protocol (`resp.address`), or `api`, HTTP (`api.address`)");
 
-const DOOR_OUTCOME: Label = words(
-    "outcome",
-    &[
-        ("given", "the client got its ids"),
-        ("denied", "the user has no right to draw ids"),
-        ("over_quota", "the user has drawn as many ids as its `LIMIT` allows"),
-        ("wrong", "no such generator, or ids that it does not give in this form or number"),
-        ("no_ids", "the generator gave no ids"),
-    ],
-);
+const DOOR_OUTCOME: Label = words! { "outcome":
+    "given" => "the client got its ids",
+    "denied" => "the user has no right to draw ids",
+    "over_quota" => "the user has drawn as many ids as its `LIMIT` allows",
+    "wrong" => "no such generator, or ids that it does not give in this form or number",
+    "no_ids" => "the generator gave no ids",
+};
 
-const HOME: Label = words("home", &[("file", "`[[admin.users]]` of rowstamp.toml"), ("store", "the store")]);
+const HOME: Label = words! { "home":
+    "file" => "`[[admin.users]]` of rowstamp.toml",
+    "store" => "the store",
+};
 
 const USER: Label = names("user", "a user of Rowstamp that has asked this process for ids");
 
-const USER_REFUSED: Label = words(
-    "reason",
-    &[
-        ("denied", "the user has no right to draw these ids"),
-        ("over_quota", "the user has drawn as many ids as its `LIMIT` allows"),
-    ],
-);
+const USER_REFUSED: Label = words! { "reason":
+    "denied" => "the user has no right to draw these ids",
+    "over_quota" => "the user has drawn as many ids as its `LIMIT` allows",
+};
 
 const VERSION: Label = names("version", "a version of Rowstamp");
 
