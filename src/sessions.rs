@@ -214,7 +214,7 @@ impl Sessions {
             is_busy: AtomicBool::new(false),
             changed: AtomicU64::new(0),
             task: OnceLock::new(),
-            last: Mutex::default(),
+            last: Mutex::new(Last::None),
         });
         self.all.lock().live.insert(id, Arc::clone(&entry));
         Here { all: Arc::clone(self), entry }

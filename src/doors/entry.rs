@@ -184,12 +184,8 @@ struct Arrival<P> {
     draining: watch::Receiver<bool>,
 }
 
-/// The beginning of a client's connection.
-struct Begun {
-    stream: Box<dyn Stream>,
-    at: Option<SocketAddr>,
-    is_tls: bool,
-}
+/// A client's connection, the address by which it came, and true if it is TLS.
+type Begun = (Box<dyn Stream>, Option<SocketAddr>, bool);
 
 impl<P: Protocol> Arrival<P> {
     async fn meet(self, client: Accepted, place: Place) {
@@ -207,7 +203,7 @@ impl<P: Protocol> Arrival<P> {
             Ok(begun) => begun?,
             Err(_) => return Ok(End::Login),
         };
-        let Begun { mut stream, at, is_tls } = begun;
+        let (mut stream, at, is_tls) = begun;
         if self.terms.needs_tls && !is_tls && at.is_some() {
             let told = timeout(self.terms.write_timeout, stream.write_all(P::NEEDS_TLS.as_bytes()));
             if matches!(told.await, Ok(Ok(()))) {
@@ -237,16 +233,16 @@ impl<P: Protocol> Arrival<P> {
 /// Waits for a client's first byte, and for its TLS handshake.
 async fn begin(client: Accepted, terms: &Terms) -> io::Result<Begun> {
     let Accepted::Tcp(tcp) = client else {
-        return Ok(Begun { stream: stream(client)?, at: None, is_tls: false });
+        return Ok((stream(client)?, None, false));
     };
     let at = tcp.local_addr().ok();
     tcp.set_nodelay(true)?;
     match &terms.acceptor {
         Some(acceptor) if begins_tls(&tcp).await? => {
             let stream = acceptor.accept(tcp).await?;
-            Ok(Begun { stream: Box::new(stream), at, is_tls: true })
+            Ok((Box::new(stream), at, true))
         }
-        _ => Ok(Begun { stream: stream(Accepted::Tcp(tcp))?, at, is_tls: false }),
+        _ => Ok((stream(Accepted::Tcp(tcp))?, at, false)),
     }
 }
 

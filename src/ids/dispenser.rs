@@ -120,14 +120,11 @@ pub(super) enum Skipped {
     Beyond,
 }
 
-/// The slots that the refiller should reserve.
+/// The slots that the refiller should reserve: none, or a batch and so many more for those who wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refilling {
     Nothing,
-    /// A batch, and so many slots more for those who wait.
-    Batch {
-        waiting: u64,
-    },
+    Batch { waiting: u64 },
 }
 
 /// Reserved slots, `start` the first that was not handed out (of the current zone, while the gate is open: the first

@@ -40,15 +40,12 @@ pub enum Algorithm {
     Zstd,
 }
 
-/// The way in which the bodies of one direction are written.
+/// The way in which the bodies of one direction are written: as they are, or packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Packing {
-    /// The bodies are stored as they are.
     Stored,
     Zlib,
-    Zstd {
-        level: u8,
-    },
+    Zstd { level: u8 },
 }
 
 /// The compression that a connection has agreed on.

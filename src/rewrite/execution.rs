@@ -8,15 +8,11 @@ use crate::mysql::error::Refusal;
 use crate::mysql::prepared::{Execute, Param, id_bytes, id_text};
 use crate::rules::model::Explicit;
 
-/// The place of an id: a parameter of the client's, or one of ours.
+/// The place of an id: a parameter of the client's, or one of ours. The server warns of one that gets the id as text.
 enum IdPlace {
     Client(u16),
-    /// A parameter of the client's that gets the id as text, of which the server warns.
     Warned(u16),
-    Ours {
-        index: u16,
-        is_whole: bool,
-    },
+    Ours { index: u16, is_whole: bool },
 }
 
 /// The ids of an execution.

@@ -8,18 +8,11 @@ const TEXT_BYTES_MAX: usize = 4 * 1024;
 
 /// The statement as it came. Its digest is made when somebody asks, which is seldom. The room of a text is used again; of one that
 /// is not kept there is the table, and the bytes if the text was known.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) enum Last {
-    #[default]
     None,
-    Text {
-        text: Vec<u8>,
-        dialect: Dialect,
-    },
-    Unkept {
-        table: String,
-        bytes: Option<usize>,
-    },
+    Text { text: Vec<u8>, dialect: Dialect },
+    Unkept { table: String, bytes: Option<usize> },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,7 +61,7 @@ mod tests {
 
     #[test]
     fn no_value_is_shown_and_a_long_text_is_named_by_its_table() {
-        let mut last = Last::default();
+        let mut last = Last::None;
         assert_eq!(last.digest(), None);
         let long = vec![b'x'; TEXT_BYTES_MAX + 1];
         let rows: [(Option<&[u8]>, &str); 4] = [

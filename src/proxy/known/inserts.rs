@@ -106,14 +106,13 @@ pub(crate) struct SmallestId {
     pub(crate) ids: Ids,
 }
 
+/// The id in the answer to the client: it stays, is this one, or is asked of the server. `AskSession`: it is the session's
+/// `LAST_INSERT_ID()`.
 #[derive(Debug, Clone)]
 pub(crate) enum Settled {
     Leave,
-    Patch {
-        insert_id: u64,
-    },
+    Patch { insert_id: u64 },
     Ask(SmallestId),
-    /// The session's `LAST_INSERT_ID()` is it.
     AskSession,
 }
 

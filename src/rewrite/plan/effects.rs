@@ -88,13 +88,10 @@ impl Effects {
     }
 }
 
+/// The change of a temporary table. One that is dropped goes before a table that it hides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Temporary {
     Created(TableName),
-    /// Dropped: a temporary table goes before one that it hides.
     Gone(TableName),
-    Renamed {
-        from: TableName,
-        to: TableName,
-    },
+    Renamed { from: TableName, to: TableName },
 }

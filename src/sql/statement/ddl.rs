@@ -4,17 +4,14 @@ use crate::sql::lex::{Lexer, Odd, Token};
 use crate::sql::name::{self, Path};
 use crate::sql::statement::Statement;
 
+/// The change of a table or view by DDL. A view that is altered counts as created.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 pub enum TableChange {
     CreatedTemporary(Path),
     DroppedTemporary(Path),
-    /// Or altered.
     CreatedView(Path),
     Dropped(Path),
-    Renamed {
-        from: Path,
-        to: Path,
-    },
+    Renamed { from: Path, to: Path },
 }
 
 /// After the first word.

@@ -58,7 +58,7 @@ proptest! {
                     lane.push(bytes);
                 }
                 Dealt::Replace(n, with) => {
-                    let write = |_: &[u8], out: &mut Vec<u8>| Some(out.extend_from_slice(with.as_ref()?));
+                    let write = |_: &[u8], out: &mut Vec<u8>| with.as_ref().map(|with| out.extend_from_slice(with));
                     lane.replace(n, write);
                     if let Some(with) = &with {
                         expect.extend(packet(0, with));
