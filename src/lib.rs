@@ -26,7 +26,7 @@
 //! * [`migrate`]: tables off AUTO_INCREMENT and back: rules, SQL, what a step proves. Pure.
 //! * [`tables`]: the rules that are active: columns, generators and locks of each ruled table.
 //! * [`doors`]: ids for applications without an INSERT.
-//! * [`proxy`]: listener, sessions, login, the pump.
+//! * [`proxy`]: one client's session: connected, decided, served, relayed.
 //! * [`admin`]: what operators see and do while a proxy runs.
 //! * [`takeover`]: one process in the place of another.
 //! * [`config`]: what was written in rowstamp.toml -> what can act.
