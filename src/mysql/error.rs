@@ -174,6 +174,7 @@ pub fn parse_err(payload: &[u8]) -> Option<(u16, String)> {
 }
 
 /// The code of an ERR packet. `None`: it is none.
+#[inline]
 pub fn err_code(r: &mut Reader<'_>) -> Option<u16> {
     let is_err = r.u8("header") == Ok(0xFF);
     is_err.then(|| r.u16("error code").ok())?

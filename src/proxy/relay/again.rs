@@ -1,8 +1,9 @@
 //! The client's last INSERT, kept while it is under way: if its id was in the table already, it is sent again
 //! (`serve/again`).
 
-use crate::mysql::error::parse_err;
+use crate::mysql::error::{err_code, parse_err};
 use crate::mysql::packet::Header;
+use crate::mysql::reader::Reader;
 use crate::proxy::known::inserts::InsertReply;
 use crate::proxy::relay::{Arrived, DownState, Relay, UpState};
 
@@ -75,7 +76,10 @@ impl Relay {
 
     /// True if an error of the server's may be about an id of the generator's, and nobody has looked at the error yet.
     pub(crate) fn may_collide(&mut self, error: &[u8]) -> bool {
-        let Some((DUPLICATE, text)) = parse_err(error) else { return false };
+        if err_code(&mut Reader::new(error)) != Some(DUPLICATE) {
+            return false;
+        }
+        let Some((_, text)) = parse_err(error) else { return false };
         let reply = self.outstanding.insert_reply();
         reply.is_some_and(|reply| !reply.was_looked_at && reply.collided(&text).is_some())
     }
