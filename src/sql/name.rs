@@ -39,8 +39,12 @@ fn to_str(bytes: &[u8], charset: ClientCharset) -> Option<Cow<'_, str>> {
 
 /// True if two column names are the same to the server: letter case does not count.
 pub fn same_column(a: &str, b: &str) -> bool {
+    // As nearly always.
+    if a == b {
+        return true;
+    }
     if a.is_ascii() && b.is_ascii() {
-        return a == b || a.eq_ignore_ascii_case(b);
+        return a.eq_ignore_ascii_case(b);
     }
     a.chars().flat_map(fold).eq(b.chars().flat_map(fold))
 }

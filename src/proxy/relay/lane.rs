@@ -107,7 +107,11 @@ impl Lane {
     }
 
     /// Puts accepted bytes that wait after ours, which keeps their order: of the two, one is empty at any time.
+    #[inline]
     fn queue_accepted(&mut self) {
+        if self.start == self.ready {
+            return;
+        }
         self.out.extend_from_slice(self.bytes.get(self.start..self.ready).unwrap_or_default());
         self.start = self.ready;
     }
