@@ -196,14 +196,14 @@ pub struct Seen {
 
 /// A session's own place among all; it leaves when this is dropped.
 #[derive(Debug)]
-pub struct Here {
+pub struct SessionHandle {
     all: Arc<Sessions>,
     entry: Arc<Entry>,
 }
 
 impl Sessions {
     /// A connection that has just come.
-    pub fn enter(self: &Arc<Self>) -> Here {
+    pub fn enter(self: &Arc<Self>) -> SessionHandle {
         let id = self.opened.fetch_add(1, Ordering::Relaxed) + 1;
         let entry = Arc::new(Entry {
             id,
@@ -217,7 +217,7 @@ impl Sessions {
             last: Mutex::new(Last::None),
         });
         self.all.lock().live.insert(id, Arc::clone(&entry));
-        Here { all: Arc::clone(self), entry }
+        SessionHandle { all: Arc::clone(self), entry }
     }
 
     /// The task that serves a connection: what KILL ends.
@@ -311,7 +311,7 @@ impl LogSpan for Arc<Entry> {
     }
 }
 
-impl Here {
+impl SessionHandle {
     pub fn id(&self) -> u64 {
         self.entry.id
     }
@@ -375,7 +375,7 @@ impl Here {
     }
 }
 
-impl Drop for Here {
+impl Drop for SessionHandle {
     fn drop(&mut self) {
         let mut all = self.all.all.lock();
         all.live.remove(&self.entry.id);

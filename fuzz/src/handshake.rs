@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 
-use rowstamp::mysql::auth::{AuthError, AuthRelay, OwnKey, Sides, Step, Transport};
+use rowstamp::mysql::auth::{AuthError, AuthRelay, AuthStep, OwnKey, Sides, Transport};
 use rowstamp::mysql::capabilities::Capabilities as C;
 use rowstamp::mysql::change_user::ChangeUser;
 use rowstamp::mysql::handshake::{
@@ -369,13 +369,13 @@ impl Exchange {
     fn of_server(&mut self, payload: &[u8]) -> bool {
         let step = self.relay.from_server(payload);
         match (payload.first(), step) {
-            (Some(0x00), Ok(Step::Done(same))) | (Some(0xFF), Ok(Step::Failed(same))) => {
+            (Some(0x00), Ok(AuthStep::Done(same))) | (Some(0xFF), Ok(AuthStep::Failed(same))) => {
                 assert_eq!(same, payload);
                 return false;
             }
             (Some(0x00 | 0xFF), _) => panic!("an end that is none"),
             (_, Err(AuthError::Server(_) | AuthError::ServerKey)) => return false,
-            (_, Ok(Step::ToClient(same))) => assert_eq!(same, payload, "a packet of the server's"),
+            (_, Ok(AuthStep::ToClient(same))) => assert_eq!(same, payload, "a packet of the server's"),
             _ => panic!("neither passed nor refused"),
         }
         let switches = payload[..].first() == Some(&0xFE) && payload.len() > 1
@@ -396,22 +396,22 @@ impl Exchange {
         let step = self.relay.from_client(payload);
         self.stage = Stage::Later;
         match step {
-            Ok(Step::ToServer(sent)) if must_encrypt => {
+            Ok(AuthStep::ToServer(sent)) if must_encrypt => {
                 assert_eq!(sent.len(), 1, "a clear password goes to a plain server");
                 self.encrypted(payload)
             }
-            Ok(Step::ToServer(sent)) => {
+            Ok(AuthStep::ToServer(sent)) => {
                 assert_eq!(sent[..], *payload, "a packet of the client's");
                 true
             }
-            Ok(Step::NeedsOwnKey) => {
+            Ok(AuthStep::NeedsOwnKey) => {
                 assert!(
                     self.sides.server != Transport::Tcp && payload.len() == 1,
                     "the server has a key to show"
                 );
                 self.decrypted()
             }
-            Ok(Step::Pinned(cipher)) => {
+            Ok(AuthStep::Pinned(cipher)) => {
                 let is_secret = !payload.is_empty() && payload != [0];
                 assert!(!must_encrypt && !self.is_like() && is_secret, "the server has this key");
                 assert_eq!(cipher, payload);
@@ -430,7 +430,7 @@ impl Exchange {
         }
         let shown = own_key_packet();
         let step = match self.relay.from_server(&shown) {
-            Ok(Step::ToServer(cipher)) => deciphered(&cipher, &self.nonce),
+            Ok(AuthStep::ToServer(cipher)) => deciphered(&cipher, &self.nonce),
             // RSA of 2,048 bits with OAEP and SHA-1 holds no more.
             Err(AuthError::PasswordTooLong) => {
                 assert!(password.len() > 214);
@@ -447,12 +447,12 @@ impl Exchange {
         if !self.deciphers {
             return false;
         }
-        let Step::ToClient(shown) = self.relay.own_key(KEY.clone()) else { panic!("a key is shown") };
+        let AuthStep::ToClient(shown) = self.relay.own_key(KEY.clone()) else { panic!("a key is shown") };
         let mut client = relay_of((Transport::Tls, Transport::Tcp), &self.nonce);
         let _ = client.from_server(&[1, 4]);
         let _ = client.from_client(b"secret\0");
-        let Ok(Step::ToServer(cipher)) = client.from_server(&shown) else { panic!("it encrypts") };
-        let Ok(Step::ToServer(password)) = self.relay.from_client(&cipher) else { panic!("it decrypts") };
+        let Ok(AuthStep::ToServer(cipher)) = client.from_server(&shown) else { panic!("it encrypts") };
+        let Ok(AuthStep::ToServer(password)) = self.relay.from_client(&cipher) else { panic!("it decrypts") };
         assert_eq!(password[..], *b"secret\0");
         true
     }
@@ -466,7 +466,7 @@ fn relay_of((client, server): (Transport, Transport), nonce: &[u8]) -> AuthRelay
 fn own_key_packet() -> Vec<u8> {
     let mut relay = relay_of((Transport::Tcp, Transport::Tls), NONCE);
     match relay.own_key(KEY.clone()) {
-        Step::ToClient(packet) => packet,
+        AuthStep::ToClient(packet) => packet,
         _ => panic!("a key is shown"),
     }
 }
@@ -476,7 +476,7 @@ fn deciphered(cipher: &[u8], nonce: &[u8]) -> Vec<u8> {
     let mut relay = relay_of((Transport::Tcp, Transport::Tls), nonce);
     let _ = relay.own_key(KEY.clone());
     match relay.from_client(cipher) {
-        Ok(Step::ToServer(password)) => password.to_vec(),
+        Ok(AuthStep::ToServer(password)) => password.to_vec(),
         _ => panic!("what nobody can decipher"),
     }
 }

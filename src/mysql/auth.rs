@@ -8,7 +8,7 @@
 //! server's key and encrypts; with a plain client and a secure server, it shows a key of its own and decrypts. Clients that have
 //! the key on disk ask for none: they send the encrypted password where others ask.
 //!
-//! No input or output here: packets' payloads go in, [`Step`]s come out. Which side speaks next is the plugin's matter,
+//! No input or output here: packets' payloads go in, [`AuthStep`]s come out. Which side speaks next is the plugin's matter,
 //! so both are to be read; a client's packet numbered 0 is no answer but its next command, and is to wait.
 
 use std::fmt;
@@ -135,7 +135,7 @@ pub enum KeyError {
 
 /// The next step for the caller, which numbers the payloads by each side's own count.
 #[must_use]
-pub enum Step {
+pub enum AuthStep {
     ToClient(Vec<u8>),
     ToServer(Zeroizing<Vec<u8>>),
     /// The client is to be shown the proxy's own key: call [`AuthRelay::own_key`] with it.
@@ -191,16 +191,16 @@ impl AuthRelay {
         &self.nonce
     }
 
-    pub fn from_server(&mut self, payload: &[u8]) -> Result<Step, AuthError> {
+    pub fn from_server(&mut self, payload: &[u8]) -> Result<AuthStep, AuthError> {
         match payload.first() {
-            Some(&OK) => return Ok(Step::Done(payload.to_vec())),
-            Some(&ERR) => return Ok(Step::Failed(payload.to_vec())),
+            Some(&OK) => return Ok(AuthStep::Done(payload.to_vec())),
+            Some(&ERR) => return Ok(AuthStep::Failed(payload.to_vec())),
             _ => {}
         }
         if let State::ServerKeyAsked(password) = &self.state {
             let cipher = encrypt(password, &self.nonce, payload)?;
             self.state = State::Relayed;
-            return Ok(Step::ToServer(Zeroizing::new(cipher)));
+            return Ok(AuthStep::ToServer(Zeroizing::new(cipher)));
         }
         match payload.first() {
             // A switch of one byte alone is the one to mysql_old_password: nothing to follow.
@@ -209,40 +209,40 @@ impl AuthRelay {
             _ if self.plugin == Plugin::CachingSha2 && payload == FULL_AUTH => self.state = State::FullAuth,
             _ => {}
         }
-        Ok(Step::ToClient(payload.to_vec()))
+        Ok(AuthStep::ToClient(payload.to_vec()))
     }
 
-    pub fn from_client(&mut self, payload: &[u8]) -> Result<Step, AuthError> {
+    pub fn from_client(&mut self, payload: &[u8]) -> Result<AuthStep, AuthError> {
         self.refuse_clear()?;
         let state = std::mem::replace(&mut self.state, State::Relayed);
         let answer = match (&state, self.plugin) {
-            (State::OwnKey(key), _) => Some(Step::ToServer(key.decrypt(payload, &self.nonce)?)),
+            (State::OwnKey(key), _) => Some(AuthStep::ToServer(key.decrypt(payload, &self.nonce)?)),
             (State::FullAuth, Plugin::CachingSha2) => self.password(payload, CACHING_SHA2_KEY_REQUEST),
             (State::First, Plugin::Sha256) => self.password(payload, SHA256_KEY_REQUEST),
             _ => None,
         };
-        Ok(answer.unwrap_or_else(|| Step::ToServer(Zeroizing::new(payload.to_vec()))))
+        Ok(answer.unwrap_or_else(|| AuthStep::ToServer(Zeroizing::new(payload.to_vec()))))
     }
 
-    /// Answer to [`Step::NeedsOwnKey`]; returns what the client is to be sent.
-    pub fn own_key(&mut self, key: Arc<OwnKey>) -> Step {
+    /// Answer to [`AuthStep::NeedsOwnKey`]; returns what the client is to be sent.
+    pub fn own_key(&mut self, key: Arc<OwnKey>) -> AuthStep {
         let packet = key.packet.clone();
         self.state = State::OwnKey(key);
-        Step::ToClient(packet)
+        AuthStep::ToClient(packet)
     }
 
-    /// Answer to [`Step::Pinned`]: `key` is the one that clients may have on disk.
-    pub fn pinned(&mut self, key: Option<&OwnKey>, cipher: &[u8]) -> Result<Step, AuthError> {
+    /// Answer to [`AuthStep::Pinned`]: `key` is the one that clients may have on disk.
+    pub fn pinned(&mut self, key: Option<&OwnKey>, cipher: &[u8]) -> Result<AuthStep, AuthError> {
         let key = key.ok_or(AuthError::NoPinnedKey)?;
         let password = key.decrypt(cipher, &self.nonce).map_err(|_| AuthError::OtherPinnedKey)?;
-        Ok(Step::ToServer(password))
+        Ok(AuthStep::ToServer(password))
     }
 
     /// A packet that is a clear password, one under a key, or asks for a key. `None`: it goes on as it is.
-    fn password(&mut self, payload: &[u8], key_request: &[u8]) -> Option<Step> {
+    fn password(&mut self, payload: &[u8], key_request: &[u8]) -> Option<AuthStep> {
         let server_trusts = self.plugin.trusts(self.sides.server);
         if payload == key_request {
-            return server_trusts.then_some(Step::NeedsOwnKey);
+            return server_trusts.then_some(AuthStep::NeedsOwnKey);
         }
         // No password at all is no secret.
         let no_password = payload.is_empty() || payload == [0];
@@ -251,11 +251,11 @@ impl AuthRelay {
             (true, false) => {}
             // A plain client has encrypted its password already, with a key that it has on disk. A plain server has
             // that key too.
-            (false, true) => return Some(Step::Pinned(payload.to_vec())),
+            (false, true) => return Some(AuthStep::Pinned(payload.to_vec())),
             (true, true) | (false, false) => return None,
         }
         self.state = State::ServerKeyAsked(Zeroizing::new(payload.to_vec()));
-        Some(Step::ToServer(Zeroizing::new(key_request.to_vec())))
+        Some(AuthStep::ToServer(Zeroizing::new(key_request.to_vec())))
     }
 
     /// An auth switch, or the next factor, which has the same form.

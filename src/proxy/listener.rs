@@ -21,7 +21,7 @@ use crate::mysql::packet::as_packets;
 use crate::proxy::connect::login::LoginError;
 use crate::proxy::connect::proxy_protocol::{self, ProxyProtocolError};
 use crate::proxy::connect::stream::Stream;
-use crate::sessions::{Here, Login};
+use crate::sessions::{Login, SessionHandle};
 
 /// The remedies for [`ListenError::new`].
 const REMEDIES: [&str; 3] = [
@@ -151,7 +151,7 @@ fn welcome(sessions: &mut JoinSet<()>, client: Stream, shared: &Shared, complain
 }
 
 /// Finds out who comes, and serves it to its end.
-async fn meet(mut client: Stream, shared: Shared, here: Here, complaints: &Arc<Complaints>) {
+async fn meet(mut client: Stream, shared: Shared, here: SessionHandle, complaints: &Arc<Complaints>) {
     let settings = &shared.login.settings;
     let asking = proxy_protocol::ends_of(&mut client, &settings.listen_proxy);
     let ends = match tokio::time::timeout(settings.limits.handshake_timeout, asking).await {

@@ -35,7 +35,7 @@ use crate::proxy::relay::lane::Lane;
 use crate::proxy::relay::{Event, Violation, err_packet};
 use crate::proxy::serve::session::{End, Going, Over, Session, SessionError};
 use crate::proxy::shared::Shared;
-use crate::sessions::{Here, Login};
+use crate::sessions::{Login, SessionHandle};
 
 /// The time in which a peer must take its last bytes.
 const GOODBYE: Duration = Duration::from_millis(500);
@@ -45,7 +45,7 @@ pub async fn run(
     client: Stream,
     ends: Option<Ends>,
     shared: Shared,
-    here: Here,
+    here: SessionHandle,
 ) -> Result<End, SessionError> {
     let logged_in = login::run(client, ends, &shared.login).await;
     here.all().note_login(logged_in.as_ref().err().map_or(Login::Accepted, LoginError::outcome));
@@ -53,7 +53,7 @@ pub async fn run(
 }
 
 /// Serves a client that has logged in.
-pub async fn serve(logged_in: LoggedIn, shared: Shared, here: Here) -> Result<End, SessionError> {
+pub async fn serve(logged_in: LoggedIn, shared: Shared, here: SessionHandle) -> Result<End, SessionError> {
     here.is(logged_in.who());
     let mut session = Session::new(logged_in, shared, here);
     loop {

@@ -25,7 +25,7 @@ mod valued;
 
 /// Why there is no plan.
 #[derive(Debug)]
-pub(super) enum Stop {
+pub(super) enum Unplanned {
     /// "why; what to write instead"
     Refused(String),
     /// The part that cannot be read.
@@ -34,20 +34,20 @@ pub(super) enum Stop {
     Stale(String),
 }
 
-impl From<Odd> for Stop {
+impl From<Odd> for Unplanned {
     fn from(odd: Odd) -> Self {
-        Stop::Unreadable(odd.to_string())
+        Unplanned::Unreadable(odd.to_string())
     }
 }
 
-pub(super) type Planning<T> = Result<T, Stop>;
+pub(super) type Planning<T> = Result<T, Unplanned>;
 
 pub(super) fn refused<T>(why: impl Into<String>) -> Planning<T> {
-    Err(Stop::Refused(why.into()))
+    Err(Unplanned::Refused(why.into()))
 }
 
 pub(super) fn unreadable<T>(what: impl Into<String>) -> Planning<T> {
-    Err(Stop::Unreadable(what.into()))
+    Err(Unplanned::Unreadable(what.into()))
 }
 
 /// The facts known about one statement.
@@ -261,7 +261,9 @@ impl Context<'_> {
         let column = self.target.id_column();
         match shape.column(column) {
             Some(found) => Ok(Some(found)),
-            None => Err(Stop::Stale(format!("the table has no column {column}; correct the table's rule"))),
+            None => {
+                Err(Unplanned::Stale(format!("the table has no column {column}; correct the table's rule")))
+            }
         }
     }
 
@@ -365,7 +367,7 @@ impl Context<'_> {
             (Columns::Unlisted, Some(shape)) if all(shape.visible().count()) => RowShape::Filled,
             (Columns::Unlisted, Some(shape)) => {
                 let row = other_than(shape.visible().count()).unwrap_or_default() + 1;
-                return Err(Stop::Stale(format!(
+                return Err(Unplanned::Stale(format!(
                     "row {row} has more or fewer values than the table has columns; correct that row"
                 )));
             }

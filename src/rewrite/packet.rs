@@ -16,7 +16,7 @@ use std::sync::Arc;
 use self::around::Around;
 use self::cut::{AFTER_OPAQUE, is_end};
 use self::hiding::Hidden;
-use super::insert::{Context, Stop};
+use super::insert::{Context, Unplanned};
 use crate::rewrite::plan::edit::Edit;
 use crate::rewrite::plan::effects::Effects;
 use crate::rewrite::plan::prepared_names::Database;
@@ -472,11 +472,11 @@ impl Walk<'_> {
         }
     }
 
-    fn stopped(&self, stop: Stop, target: &Target, table: Path, start: u32) -> Planned {
+    fn stopped(&self, stop: Unplanned, target: &Target, table: Path, start: u32) -> Planned {
         match stop {
-            Stop::Refused(why) => Planned::Refused(PlanRefusal::new(target.at(why))),
-            Stop::Unreadable(what) => self.unreadable_into(target, start, what),
-            Stop::Stale(why) => {
+            Unplanned::Refused(why) => Planned::Refused(PlanRefusal::new(target.at(why))),
+            Unplanned::Unreadable(what) => self.unreadable_into(target, start, what),
+            Unplanned::Stale(why) => {
                 let planned = self.server_first(start, PlanRefusal::new(target.at(why)));
                 match (planned, self.names(table)) {
                     (Planned::Unreadable(unreadable), Some(table)) => Planned::Stale { table, unreadable },

@@ -1,4 +1,4 @@
-use super::{AuthError, AuthRelay, KeyError, OwnKey, Sides, Step, Transport, encrypt};
+use super::{AuthError, AuthRelay, AuthStep, KeyError, OwnKey, Sides, Transport, encrypt};
 use crate::mysql::capabilities::Capabilities;
 use proptest::prelude::proptest;
 use std::sync::{Arc, LazyLock};
@@ -13,17 +13,17 @@ fn relay(client: Transport, server: Transport, plugin: &str) -> AuthRelay {
 }
 
 #[track_caller]
-fn to_server(step: Result<Step, AuthError>) -> Vec<u8> {
+fn to_server(step: Result<AuthStep, AuthError>) -> Vec<u8> {
     match step.unwrap() {
-        Step::ToServer(payload) => payload.to_vec(),
+        AuthStep::ToServer(payload) => payload.to_vec(),
         _ => panic!("not to the server"),
     }
 }
 
 #[track_caller]
-fn to_client(step: Result<Step, AuthError>) -> Vec<u8> {
+fn to_client(step: Result<AuthStep, AuthError>) -> Vec<u8> {
     match step.unwrap() {
-        Step::ToClient(payload) => payload,
+        AuthStep::ToClient(payload) => payload,
         _ => panic!("not to the client"),
     }
 }
@@ -37,7 +37,7 @@ fn full(client: Transport, server: Transport) -> AuthRelay {
 }
 
 fn done(relay: &mut AuthRelay) {
-    assert!(matches!(relay.from_server(b"\0\0\0\x02\0\0\0"), Ok(Step::Done(ok)) if ok.len() == 7));
+    assert!(matches!(relay.from_server(b"\0\0\0\x02\0\0\0"), Ok(AuthStep::Done(ok)) if ok.len() == 7));
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn a_clear_password_never_goes_to_a_plain_server() {
 fn a_plain_client_is_shown_our_key() {
     for server in [Transport::Tls, Transport::Unix] {
         let mut relay = full(Transport::Tcp, server);
-        assert!(matches!(relay.from_client(&[2]), Ok(Step::NeedsOwnKey)));
+        assert!(matches!(relay.from_client(&[2]), Ok(AuthStep::NeedsOwnKey)));
         let packet = to_client(Ok(relay.own_key(KEY.clone())));
         assert!(packet.starts_with(b"\x01-----BEGIN PUBLIC KEY-----\n"));
         let cipher = encrypt(b"secret\0", NONCE, &packet).unwrap();
@@ -99,7 +99,7 @@ fn a_plain_client_may_have_our_key_on_disk() {
     };
     for plugin in ["caching_sha2_password", "sha256_password"] {
         let mut own = begun(Transport::Tls, plugin);
-        let Ok(Step::Pinned(pinned)) = own.from_client(&cipher) else { panic!("{plugin}") };
+        let Ok(AuthStep::Pinned(pinned)) = own.from_client(&cipher) else { panic!("{plugin}") };
         assert_eq!(own.pinned(None, &pinned).err(), Some(AuthError::NoPinnedKey));
         assert_eq!(own.pinned(Some(&KEY), &[7; 256]).err(), Some(AuthError::OtherPinnedKey));
         assert_eq!(to_server(own.pinned(Some(&KEY), &pinned)), b"secret\0");
@@ -136,7 +136,7 @@ fn sha256_password_begins_in_the_first_response() {
     let cipher = to_server(secure.from_server(&KEY.packet));
     assert_eq!(KEY.decrypt(&cipher, NONCE).unwrap()[..], b"secret\0"[..]);
     let mut plain = relay(Transport::Tcp, Transport::Tls, plugin);
-    assert!(matches!(plain.from_client(&[1]), Ok(Step::NeedsOwnKey)));
+    assert!(matches!(plain.from_client(&[1]), Ok(AuthStep::NeedsOwnKey)));
     let packet = to_client(Ok(plain.own_key(KEY.clone())));
     let cipher = encrypt(b"secret\0", NONCE, &packet).unwrap();
     assert_eq!(to_server(plain.from_client(&cipher)), b"secret\0");
@@ -183,7 +183,7 @@ fn prompts_are_no_second_factor_unless_one_was_negotiated() {
 fn errors_and_keys_that_are_none() {
     let mut relay = full(Transport::Tls, Transport::Tcp);
     to_server(relay.from_client(b"secret\0"));
-    assert!(matches!(relay.from_server(b"\xff\x15\x04#28000no"), Ok(Step::Failed(_))));
+    assert!(matches!(relay.from_server(b"\xff\x15\x04#28000no"), Ok(AuthStep::Failed(_))));
     for key in [&b"\x01no key"[..], b"\x04", b"", b"\x01\xff"] {
         assert_eq!(encrypt(b"secret\0", NONCE, key), Err(AuthError::ServerKey));
     }

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use zeroize::Zeroizing;
 
 use crate::address::Address;
-use crate::mysql::auth::{AuthRelay, Sides, Step, Transport};
+use crate::mysql::auth::{AuthRelay, AuthStep, Sides, Transport};
 use crate::mysql::capabilities::Capabilities;
 use crate::mysql::change_user::ChangeUser;
 use crate::mysql::compressed::{Agreed, BadLevel, Packing, agreed_with_client, agreed_with_server};
@@ -334,18 +334,20 @@ impl Exchange<'_> {
         let mut step = relay.from_client(first)?;
         loop {
             match step {
-                Step::ToClient(payload) => self.client.write(&payload).await.map_err(LoginError::Client)?,
-                Step::ToServer(payload) => self.send_to_server(&payload).await?,
-                Step::NeedsOwnKey => {
+                AuthStep::ToClient(payload) => {
+                    self.client.write(&payload).await.map_err(LoginError::Client)?;
+                }
+                AuthStep::ToServer(payload) => self.send_to_server(&payload).await?,
+                AuthStep::NeedsOwnKey => {
                     step = relay.own_key(context.own_key.shown(context.settings.rsa_key.as_ref()).await?);
                     continue;
                 }
-                Step::Pinned(cipher) => {
+                AuthStep::Pinned(cipher) => {
                     step = relay.pinned(context.settings.rsa_key.as_deref(), &cipher)?;
                     continue;
                 }
-                Step::Done(ok_packet) => return Ok(ok_packet),
-                Step::Failed(payload) => {
+                AuthStep::Done(ok_packet) => return Ok(ok_packet),
+                AuthStep::Failed(payload) => {
                     self.client.write(&payload).await.map_err(LoginError::Client)?;
                     let (code, message) = parse_err(&payload).unwrap_or_default();
                     return Err(LoginError::ServerRefused { code, message });
@@ -366,7 +368,7 @@ impl Exchange<'_> {
     }
 
     /// The next packet of either side. Which one speaks is the plugin's matter, so both are read.
-    async fn next(&mut self, relay: &mut AuthRelay) -> Result<Step, LoginError> {
+    async fn next(&mut self, relay: &mut AuthRelay) -> Result<AuthStep, LoginError> {
         loop {
             tokio::select! {
                 biased;
@@ -375,7 +377,7 @@ impl Exchange<'_> {
                     Err(error @ ReadError::OutOfOrder { .. }) => {
                         let last_word = self.server.last_word().await;
                         let last_word = last_word.ok_or_else(|| LoginError::of_server(error))?;
-                        return Ok(Step::Failed(last_word.to_vec()));
+                        return Ok(AuthStep::Failed(last_word.to_vec()));
                     }
                     Err(error) => return Err(LoginError::of_server(error)),
                 },

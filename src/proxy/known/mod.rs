@@ -23,7 +23,7 @@ use self::rights::Rights;
 use self::session_state::SessionState;
 use self::statements::Statements;
 use crate::mysql::capabilities::Capabilities;
-use crate::sessions::Here;
+use crate::sessions::SessionHandle;
 
 /// All that one session knows.
 pub(super) struct Known {
@@ -37,7 +37,7 @@ pub(super) struct Known {
     /// The capabilities that were negotiated with the backend.
     pub(super) capabilities: Capabilities,
     /// The session's place among all sessions, and what is counted of the session.
-    pub(super) here: Here,
+    pub(super) here: SessionHandle,
 }
 
 impl Known {

@@ -15,7 +15,7 @@ use crate::proxy::known::explicit::set_id::SetId;
 use crate::proxy::known::moves::{DefaultDatabase, UnseenMoves};
 use crate::proxy::known::sql_prepared::{PreparedUnseen, SqlPrepared};
 use crate::proxy::known::temporary::TemporaryTables;
-use crate::proxy::known::tracking::{Own, Settings};
+use crate::proxy::known::tracking::{Own, SessionSettings};
 use crate::proxy::known::warned::Warned;
 use crate::rewrite::plan::effects::Effects;
 use crate::rules::mentions::{DefaultSchema, Mention, letters_of_ascii};
@@ -108,7 +108,7 @@ pub(crate) struct State {
     pub(crate) dialect: Dialect,
     pub(crate) database: Option<String>,
     /// `None`: one of them has changed since they were read.
-    pub(crate) settings: Option<Arc<Settings>>,
+    pub(crate) settings: Option<Arc<SessionSettings>>,
 }
 
 impl State {
@@ -386,7 +386,7 @@ impl SessionState {
             sql_mode: SqlMode::parse(&sql_mode),
             charset: ClientCharset::parse(&charset),
         };
-        let settings = Some(Arc::new(Settings { sql_mode, charset, collation, results }));
+        let settings = Some(Arc::new(SessionSettings { sql_mode, charset, collation, results }));
         Some((
             State { dialect, database, settings },
             Tracking { schema, state_change, variables },
@@ -432,7 +432,7 @@ impl SessionState {
         let (Knowledge::Known(state) | Knowledge::Doubted(state)) = &mut self.knowledge else { return };
         for change in changes {
             match change {
-                StateChange::SystemVariable { name, value } if Settings::depend_on(name) => {
+                StateChange::SystemVariable { name, value } if SessionSettings::depend_on(name) => {
                     (state.settings, self.sql_prepared.collation) = (None, None);
                     let value = String::from_utf8_lossy(value);
                     match name {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::mysql::prepared::{Expected, LAST_PREPARED, ParamType};
 use crate::proxy::known::drawn::{DrawingStatement, PreparedDraws};
 use crate::proxy::known::session_state::State;
-use crate::proxy::known::tracking::Settings;
+use crate::proxy::known::tracking::SessionSettings;
 use crate::rewrite::plan::Lookup;
 use crate::rewrite::plan::effects::Effects;
 use crate::rewrite::plan::stage::Kind;
@@ -31,7 +31,7 @@ pub(crate) struct Source {
     pub(crate) reads_alike: bool,
     pub(crate) database: Option<String>,
     /// `None`: they are not known, for no rule needed them.
-    pub(crate) settings: Option<Arc<Settings>>,
+    pub(crate) settings: Option<Arc<SessionSettings>>,
     /// The table that it inserts into.
     pub(crate) table: TableName,
 }
@@ -85,7 +85,7 @@ impl Kept {
 
 /// A prepared INSERT, with the state that its executions leave.
 #[derive(Debug)]
-pub(crate) struct Statement {
+pub(crate) struct PreparedStatement {
     pub(crate) kept: Arc<Kept>,
     /// The server's id, which is the client's until it is prepared again; `None`: not known yet.
     pub(crate) server_id: Option<u32>,
@@ -108,7 +108,7 @@ pub(crate) struct Replaced {
     pub(crate) had_long_data: bool,
 }
 
-impl Statement {
+impl PreparedStatement {
     /// The facts that an execution of it is read with.
     pub(crate) fn expected(&self, with_attributes: bool) -> Expected<'_> {
         let params = self.kept.prepared.as_ref().map_or(self.params, |prepared| prepared.text.client_params);
@@ -135,7 +135,7 @@ impl Statement {
 
     fn new(kept: Arc<Kept>) -> Self {
         let params = kept.prepared.as_ref().map_or(0, |prepared| prepared.text.client_params);
-        Statement {
+        PreparedStatement {
             kept,
             server_id: None,
             params,
@@ -150,7 +150,7 @@ impl Statement {
 /// last has a place of its own: a client may execute it before it knows its id.
 #[derive(Debug, Default)]
 pub(crate) struct Statements {
-    by_id: BTreeMap<u32, Statement>,
+    by_id: BTreeMap<u32, PreparedStatement>,
     last: Last,
     /// The effects that executions of other statements have on the session, where they have some.
     acting: BTreeMap<u32, Arc<Effects>>,
@@ -194,12 +194,12 @@ enum Last {
     Refused,
     Acting(Arc<Effects>),
     /// The server has not answered with its id yet.
-    Pending(Box<Statement>),
+    Pending(Box<PreparedStatement>),
     Known(u32),
 }
 
 impl Statements {
-    pub(crate) fn get(&self, id: u32) -> Option<&Statement> {
+    pub(crate) fn get(&self, id: u32) -> Option<&PreparedStatement> {
         match &self.last {
             Last::Pending(statement) if id == LAST_PREPARED => Some(statement),
             Last::Known(last) if id == LAST_PREPARED => self.by_id.get(last),
@@ -207,7 +207,7 @@ impl Statements {
         }
     }
 
-    pub(crate) fn get_mut(&mut self, id: u32) -> Option<&mut Statement> {
+    pub(crate) fn get_mut(&mut self, id: u32) -> Option<&mut PreparedStatement> {
         match &mut self.last {
             Last::Pending(statement) if id == LAST_PREPARED => Some(statement),
             Last::Known(last) if id == LAST_PREPARED => self.by_id.get_mut(last),
@@ -258,7 +258,7 @@ impl Statements {
 
     /// COM_STMT_PREPARE was sent for it.
     pub(crate) fn prepare(&mut self, kept: Arc<Kept>) {
-        self.last = Last::Pending(Box::new(Statement::new(kept)));
+        self.last = Last::Pending(Box::new(PreparedStatement::new(kept)));
         self.is_displaced = false;
     }
 
@@ -326,7 +326,7 @@ impl Statements {
             Last::Pending(statement) if Arc::ptr_eq(&statement.kept, kept) => *statement,
             last => {
                 self.last = last;
-                Statement::new(kept.clone())
+                PreparedStatement::new(kept.clone())
             }
         };
         statement.server_id = Some(id);
@@ -371,7 +371,7 @@ impl Statements {
 }
 
 /// Twice the length of the text, which is kept as it came and, where a rule concerns it, as the server has it.
-fn bytes_of(statement: &Statement) -> usize {
+fn bytes_of(statement: &PreparedStatement) -> usize {
     statement.kept.source.text.as_ref().map_or(0, |text| 2 * text.len())
 }
 

@@ -40,7 +40,7 @@ pub(crate) const STATE_SQL: &str = "SELECT HEX(@@sql_mode),HEX(@@character_set_c
 
 /// The variables under which a text is prepared. Its meaning depends on them.
 #[derive(Debug)]
-pub(crate) struct Settings {
+pub(crate) struct SessionSettings {
     pub(crate) sql_mode: String,
     pub(crate) charset: String,
     /// `collation_connection`
@@ -49,15 +49,15 @@ pub(crate) struct Settings {
     pub(crate) results: String,
 }
 
-impl Settings {
+impl SessionSettings {
     pub(crate) fn depend_on(variable: &[u8]) -> bool {
         SETTINGS.iter().any(|name| name.as_bytes() == variable)
     }
 
     /// Sets them where `others` are set. `results`: the session's `character_set_results`, which stays.
     /// `None`: they are the same.
-    pub(crate) fn in_place_of(&self, others: &Settings, results: &str) -> Option<String> {
-        let Settings { sql_mode, charset, collation, .. } = self;
+    pub(crate) fn in_place_of(&self, others: &SessionSettings, results: &str) -> Option<String> {
+        let SessionSettings { sql_mode, charset, collation, .. } = self;
         let mut sets = Vec::new();
         if *sql_mode != others.sql_mode {
             sets.push(format!("sql_mode='{sql_mode}'"));
@@ -117,12 +117,12 @@ impl Own {
 
 #[cfg(test)]
 mod tests {
-    use super::{Own, Settings};
+    use super::{Own, SessionSettings};
     use crate::mysql::ok::Tracking;
 
     #[test]
     fn what_differs_is_set() {
-        let settings = |[sql_mode, charset, collation]: [&str; 3]| Settings {
+        let settings = |[sql_mode, charset, collation]: [&str; 3]| SessionSettings {
             sql_mode: sql_mode.to_owned(),
             charset: charset.to_owned(),
             collation: collation.to_owned(),

@@ -12,7 +12,7 @@ use crate::mysql::reader::Reader;
 use crate::proxy::known::moves::plain_name;
 use crate::proxy::known::need::Need;
 use crate::proxy::known::note::Note;
-use crate::proxy::known::statements::{Kept, Source, Statement, Statements};
+use crate::proxy::known::statements::{Kept, PreparedStatement, Source, Statements};
 use crate::proxy::known::tracking::{STATE_SQL, TRACK_SQL};
 use crate::proxy::relay::glances::Treatment;
 use crate::proxy::relay::outstanding::{Numbers, Outstanding, Purpose};
@@ -350,7 +350,7 @@ impl Relay {
     }
 
     /// The treatment of an execution of a kept INSERT.
-    fn execution(&self, id: u32, statement: &Statement, header: Header) -> Result<Treatment, Step> {
+    fn execution(&self, id: u32, statement: &PreparedStatement, header: Header) -> Result<Treatment, Step> {
         let Kept { source, prepared } = &*statement.kept;
         let is_current = || {
             let lookup = self.tables.now().lookup(&source.table.schema, &source.table.table);

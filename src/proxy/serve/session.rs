@@ -22,7 +22,7 @@ use crate::proxy::relay::pump::Watchdog;
 use crate::proxy::relay::{Arrived, DownState, Framed, Relay, UpState};
 use crate::proxy::serve::drain::Drain;
 use crate::proxy::shared::Shared;
-use crate::sessions::Here;
+use crate::sessions::SessionHandle;
 use crate::sql::dialect::{Server, ServerKind};
 use crate::tables::Tables;
 
@@ -104,7 +104,7 @@ impl From<Refusal> for Stop {
 pub(in crate::proxy) type Going<T> = Result<T, Over>;
 
 impl Session {
-    pub(in crate::proxy) fn new(login: LoggedIn, shared: Shared, here: Here) -> Self {
+    pub(in crate::proxy) fn new(login: LoggedIn, shared: Shared, here: SessionHandle) -> Self {
         let has = |bit| login.capabilities.contains(bit);
         let forms = login.forms();
         let (major, minor, patch) = login.server_version.number;

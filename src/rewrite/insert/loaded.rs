@@ -1,7 +1,7 @@
 //! A LOAD DATA or LOAD XML, from its text and the table's columns.
 
 use crate::rewrite::insert::staged::{by_stage, check_readable, table_span};
-use crate::rewrite::insert::{Context, Planning, Stop, refused};
+use crate::rewrite::insert::{Context, Planning, Unplanned, refused};
 use crate::rewrite::plan::stage::{self, Filling, Kind, Stage, text};
 use crate::rewrite::plan::{InsertPlan, NewRows, Protocol};
 use crate::rules::model::TableShape;
@@ -18,7 +18,7 @@ pub(in crate::rewrite) fn plan_load(
 ) -> Planning<(InsertPlan, bool)> {
     if context.protocol == Protocol::Prepare && !context.is_mariadb() {
         // The server's own error, 1295.
-        return Err(Stop::Unreadable("LOAD in a prepared statement".to_owned()));
+        return Err(Unplanned::Unreadable("LOAD in a prepared statement".to_owned()));
     }
     let load = match Load::read(lexer, context.target.id_column(), context.table) {
         Ok(Some(load)) => load,

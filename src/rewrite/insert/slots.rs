@@ -1,6 +1,6 @@
 //! The meaning of each row's value at the id's place: an id of ours, or the client's own.
 
-use super::{Draft, Planning, Rows, Stop, refused};
+use super::{Draft, Planning, Rows, Unplanned, refused};
 use crate::rewrite::meaning::{Column, Meaning};
 use crate::rewrite::plan::{IdParam, LastId};
 use crate::rules::model::Explicit;
@@ -142,5 +142,5 @@ impl Draft<'_> {
 }
 
 fn param(index: u32) -> Planning<u16> {
-    u16::try_from(index).map_err(|_| Stop::Unreadable("more than 65,535 placeholders".to_owned()))
+    u16::try_from(index).map_err(|_| Unplanned::Unreadable("more than 65,535 placeholders".to_owned()))
 }

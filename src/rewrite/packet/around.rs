@@ -2,7 +2,7 @@
 //! FOR, optimizer hints.
 
 use super::{Halt, Resolved, StatementPlace, Walk, refused};
-use crate::rewrite::insert::{self, Context, Stop};
+use crate::rewrite::insert::{self, Context, Unplanned};
 use crate::rewrite::plan::edit::Style;
 use crate::rewrite::plan::stage::Kind;
 use crate::rewrite::plan::{InsertPlan, Protocol};
@@ -45,7 +45,7 @@ impl Around {
         lexer: &mut Lexer<'_>,
         mut context: Context<'_>,
         start: u32,
-    ) -> Result<(InsertPlan, bool), Stop> {
+    ) -> Result<(InsertPlan, bool), Unplanned> {
         if self.settings.sql_mode != ModeSetting::Session && context.protocol == Protocol::Prepare {
             // The session's state would have to be read again after each execution.
             return insert::refused(
@@ -71,7 +71,7 @@ impl Around {
             match insert::plan(&mut before.clone(), &context) {
                 Ok((under_other, _)) if under_other.writes_as(&plan) => {}
                 _ => {
-                    return Err(Stop::Refused(
+                    return Err(Unplanned::Refused(
                         "the statement sets a sql_mode that Rowstamp cannot read from its text, and this sql_mode decides whether zero or DEFAULT is \
                          an id; write NULL for the id, or set sql_mode for the session"
                             .to_owned(),
@@ -87,9 +87,9 @@ impl Around {
     }
 
     /// For an INSERT that takes ids.
-    fn check_ids(self, plan: &InsertPlan) -> Result<(), Stop> {
+    fn check_ids(self, plan: &InsertPlan) -> Result<(), Unplanned> {
         if self.settings.ids {
-            return Err(Stop::Refused(
+            return Err(Unplanned::Refused(
                 "the statement sets a variable that decides which ids the server generates (insert_id, auto_increment_increment, \
                  ...); write the id itself, or leave the variable out"
                     .to_owned(),
@@ -103,7 +103,7 @@ impl Around {
         }
         if self.is_analyzed && !matches!(plan.style, Style::Wrapped | Style::OdkuOne) {
             // The answer has no OK packet, so nothing would tell the client the id.
-            return Err(Stop::Refused(
+            return Err(Unplanned::Refused(
                 "Rowstamp cannot run ANALYZE of an INSERT with IGNORE, ON DUPLICATE KEY UPDATE, LAST_INSERT_ID() or a placeholder for the id; \
                  leave these out, or write EXPLAIN in place of ANALYZE"
                     .to_owned(),
@@ -112,7 +112,7 @@ impl Around {
         Ok(())
     }
 
-    fn read_hints(&mut self, lexer: &Lexer<'_>, context: &Context<'_>, start: u32) -> Result<(), Stop> {
+    fn read_hints(&mut self, lexer: &Lexer<'_>, context: &Context<'_>, start: u32) -> Result<(), Unplanned> {
         if lexer.hint().is_none() || context.dialect.server.kind != ServerKind::MySql {
             return Ok(());
         }
@@ -122,7 +122,7 @@ impl Around {
             HintedVariables::SqlMode => self.settings.sql_mode = ModeSetting::Unknown,
             HintedVariables::Ids => self.settings.ids = true,
             HintedVariables::Unclear => {
-                return Err(Stop::Refused(
+                return Err(Unplanned::Refused(
                     "the optimizer hint has a quote that is not closed, and Rowstamp cannot see where the hint ends; write the \
                      hint without the quote"
                         .to_owned(),
@@ -145,7 +145,7 @@ impl Walk<'_> {
             return refused(plan.target.at(why));
         }
         match place.around.check_ids(plan) {
-            Err(Stop::Refused(why)) => refused(plan.target.at(why)),
+            Err(Unplanned::Refused(why)) => refused(plan.target.at(why)),
             _ => Ok(()),
         }
     }
