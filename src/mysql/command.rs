@@ -1,5 +1,8 @@
 //! The commands a client may send, and what answers each.
-//! Source: MySQL manual, "Command Phase"; MariaDB knowledge base, "Text and Binary Protocol".
+//! Sources: <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_command_phase.html>,
+//! <https://mariadb.com/kb/en/clientserver-protocol/>.
+
+use super::reader::{Malformed, Reader};
 
 /// First byte of a command's payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,8 +109,8 @@ impl Command {
     pub fn reply_to(self, start: &[u8]) -> Reply {
         /// `CURSOR_TYPE_READ_ONLY`. Measured on MariaDB 10.11 and MySQL 9.7: the other types open no cursor.
         const READ_ONLY: u8 = 1;
-        match (self, start.get(5)) {
-            (Command::StmtExecute, Some(flags)) if flags & READ_ONLY != 0 => Reply::QueryOrCursor,
+        match execution_flags(start) {
+            Ok(flags) if self == Command::StmtExecute && flags & READ_ONLY != 0 => Reply::QueryOrCursor,
             _ => self.reply(),
         }
     }
@@ -142,6 +145,22 @@ pub fn command_payload(command: Command, text: &[u8]) -> Vec<u8> {
     payload.push(command as u8);
     payload.extend_from_slice(text);
     payload
+}
+
+/// The flags of an execution whose payload begins so.
+pub fn execution_flags(start: &[u8]) -> Result<u8, Malformed> {
+    let mut r = Reader::new(start);
+    r.bytes(5, "command and statement id")?;
+    r.u8("flags")
+}
+
+/// True if a COM_SET_OPTION allows several statements in one packet (MYSQL_OPTION_MULTI_STATEMENTS_ON is 0, OFF is 1).
+/// `None`: the option is another. Source: <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_set_option.html>.
+pub fn sets_multi_statements(payload: &[u8]) -> Option<bool> {
+    let mut r = Reader::new(payload);
+    r.u8("command").ok()?;
+    let option = r.u16("option").ok().filter(|option| *option <= 1)?;
+    Some(option == 0)
 }
 
 #[cfg(test)]

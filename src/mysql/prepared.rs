@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::command::Command;
+use super::command::{Command, execution_flags};
 use super::reader::{Malformed, Reader, put_lenenc, put_lenenc_bytes};
 
 /// Bytes in front of the parameters: command, statement id, flags, iteration count.
@@ -121,8 +121,7 @@ impl<'a> Execute<'a> {
         let mut r = Reader::new(payload);
         let head = r.bytes(HEAD_BYTES, "head of an execution")?;
         let own = usize::from(expected.params);
-        let is_counted =
-            with_attributes && (own > 0 || head.get(5).is_some_and(|flags| flags & COUNT_AVAILABLE != 0));
+        let is_counted = with_attributes && (own > 0 || execution_flags(head)? & COUNT_AVAILABLE != 0);
         let count = if is_counted { param_count(&mut r, own)? } else { own };
         if count == 0 {
             // The server does not look at what follows.

@@ -11,6 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use crate::mysql::reader::Reader;
 use crate::proxy::connect::stream::{Socket, Stream};
 use crate::proxy::settings::{ListenProxy, ProxyProtocol, SendProxy};
 
@@ -125,10 +126,10 @@ fn belonging(header: &[u8], ahead: &[u8]) -> Belongs {
     let all = [header, ahead].concat();
     let begins = |prefix: &[u8]| all.iter().zip(prefix).all(|(byte, expected)| byte == expected);
     let end = if begins(v2::PROTOCOL_PREFIX) {
-        match all.get(V2_BYTES_MIN - 2..V2_BYTES_MIN) {
-            Some(&[high, low]) => Some(V2_BYTES_MIN + (usize::from(high) << 8) + usize::from(low)),
-            _ => None,
-        }
+        let mut r = Reader::new(&all);
+        // In the order of the network.
+        let more = r.bytes(V2_BYTES_MIN - 2, "signature").and_then(|_| r.u16("length")).map(u16::swap_bytes);
+        more.ok().map(|more| V2_BYTES_MIN + usize::from(more))
     } else if begins(V1_PREFIX) {
         let newline = all.iter().position(|byte| *byte == b'\n');
         Some(newline.map_or(V1_BYTES_MAX, |newline| newline + 1))

@@ -21,6 +21,12 @@ use crate::sessions::Count;
 /// Header, warnings, status.
 const EOF_BYTES: usize = 5;
 
+/// True for an OK packet of its shortest form or longer.
+fn is_ok(payload: &[u8]) -> bool {
+    let mut r = Reader::new(payload);
+    r.u8("header") == Ok(0x00) && r.left() >= 6
+}
+
 /// True if rows ended with the status bit that the session's state has changed: an EOF has no room
 /// to tell how. MySQL does not set it there.
 fn eof_reports_state(payload: &[u8]) -> bool {
@@ -213,7 +219,7 @@ impl Relay {
             Control::Ok => true,
             // MySQL ends rows that a handler cut off by the old packet (measured on 9.7).
             Control::Eof => self.forms.deprecate_eof && payload.len() > EOF_BYTES,
-            Control::Any => payload.first() == Some(&0x00) && payload.len() >= 7,
+            Control::Any => is_ok(payload),
             Control::PrepareOk => return self.prepare_ok(payload),
             _ => false,
         };

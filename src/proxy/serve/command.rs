@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use crate::mysql::attributes::text_at;
-use crate::mysql::command::{Command, Reply};
+use crate::mysql::command::{Command, Reply, sets_multi_statements};
 use crate::mysql::error::Refusal;
 use crate::mysql::packet::{HEADER_BYTES, Header};
 use crate::mysql::prepared::LAST_PREPARED;
@@ -165,7 +165,7 @@ impl Session {
         }
         // COM_SET_OPTION: MYSQL_OPTION_MULTI_STATEMENTS_ON is 0, OFF is 1.
         if arrived.command == Command::SetOption
-            && let Some(&[option @ (0 | 1), 0]) = self.relay.payload(arrived).get(1..3)
+            && let Some(is_on) = sets_multi_statements(&self.relay.payload(arrived))
         {
             self.relay.known.session.multi_statements = option == 0;
         }
