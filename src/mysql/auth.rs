@@ -1,7 +1,8 @@
 //! The authentication exchange after a handshake response or a COM_CHANGE_USER: relayed as it is, except for the two
 //! plugins whose form depends on the transport, if client and server do not have the same one.
-//! Sources: MySQL manual, "Authentication Phase", "Caching_sha2_password information", "SHA-256 Pluggable
-//! Authentication".
+//! Sources: <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_connection_phase_packets_protocol_auth_switch_request.html>,
+//! <https://dev.mysql.com/doc/dev/mysql-server/latest/page_caching_sha2_authentication_exchanges.html>,
+//! <https://dev.mysql.com/doc/refman/8.4/en/sha256-pluggable-authentication.html>.
 //!
 //! `caching_sha2_password` (its full exchange) and `sha256_password` send the password in clear where the transport is
 //! secure, else encrypted with the server's RSA key. With a secure client and a plain server, the proxy asks for the

@@ -1,5 +1,5 @@
 //! MariaDB's COM_STMT_BULK_EXECUTE: one prepared statement, several sets of parameters.
-//! Source: MariaDB Knowledge Base, "COM_STMT_BULK_EXECUTE"; what it leaves open was measured on 10.11.
+//! Source: <https://mariadb.com/kb/en/com_stmt_bulk_execute/>; what it leaves open was measured on 10.11.
 
 use super::prepared::{Bound, Param, ParamType, id_bytes, read_types, read_value};
 use super::reader::{Malformed, Reader, put_lenenc_bytes};

@@ -1,5 +1,6 @@
 //! The capabilities that the two ends of a connection announce, and those of them that are relayed.
-//! Sources: MySQL manual, "Capabilities Flags"; MariaDB Knowledge Base, "Connection", "Capabilities".
+//! Sources: <https://dev.mysql.com/doc/dev/mysql-server/latest/group__group__cs__capabilities__flags.html>,
+//! <https://mariadb.com/kb/en/connection/#capabilities>.
 
 use std::fmt;
 use std::ops::{BitAnd, BitOr};

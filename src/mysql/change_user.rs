@@ -1,5 +1,5 @@
 //! COM_CHANGE_USER: another login inside a session. The exchange after it is [`super::auth`]'s.
-//! Source: MySQL manual, "COM_CHANGE_USER".
+//! Source: <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_change_user.html>.
 
 use std::ops::Range;
 

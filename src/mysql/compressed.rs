@@ -1,7 +1,7 @@
 //! The compressed protocol: the packets of a session in frames. A frame is 3 bytes of its body's length, 1 byte of frame
 //! number, 3 bytes of the length of what the body unpacks to, and the body. A length of 0 in the last place: the body is
-//! stored as it is. Frames and packets are cut independently of each other.
-//! Sources: MySQL manual, "Compression", "Compressed Packet Header"; MariaDB Knowledge Base, "0-Packet", "Compressed packet".
+//! stored as it is. Frames and packets are cut independently of each other. Sources: <https://mariadb.com/kb/en/0-packet/>,
+//! <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_basic_compression_packet.html>.
 
 pub mod turns;
 

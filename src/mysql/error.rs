@@ -1,5 +1,5 @@
-//! ERR packets: those that the proxy writes itself.
-//! Sources: MySQL manual, "ERR_Packet"; "MySQL Error Reference" for codes, SQL states and texts.
+//! ERR packets: those that the proxy writes itself. Codes, SQL states and texts: <https://dev.mysql.com/doc/mysql-errors/8.4/en/>.
+//! Form: <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_basic_err_packet.html>.
 
 use super::compressed::BadLevel;
 use super::reader::Reader;

@@ -1,7 +1,9 @@
 //! The server's greeting and the client's answer to it. Both are patched in place and never rebuilt: that would
 //! lose the order of attributes, collations wider than a byte, and whatever a later version puts there.
-//! Sources: MySQL manual, "Protocol::HandshakeV10", "Protocol::SSLRequest", "Protocol::HandshakeResponse41"; MariaDB
-//! Knowledge Base, "Connection".
+//! Sources: <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_connection_phase_packets_protocol_handshake_v10.html>,
+//! <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_connection_phase_packets_protocol_ssl_request.html>,
+//! <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_connection_phase_packets_protocol_handshake_response.html>,
+//! <https://mariadb.com/kb/en/connection/>.
 
 use std::ops::Range;
 

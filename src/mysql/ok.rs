@@ -1,5 +1,5 @@
 //! The OK packet: how a command without a result set ends, and with `DEPRECATE_EOF` (header 0xFE) how one with rows does.
-//! Sources: MySQL manual, "OK_Packet"; MariaDB Knowledge Base, "OK_Packet".
+//! Sources: <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_basic_ok_packet.html>, <https://mariadb.com/kb/en/ok_packet/>.
 //!
 //! Both servers write the info text length-encoded whether or not `SESSION_TRACK` was negotiated (the manuals have it run
 //! to the packet's end without), and leave it away where it and the session state are empty.
@@ -7,7 +7,7 @@
 use super::capabilities::Capabilities;
 use super::reader::{Malformed, Reader, put_lenenc, put_lenenc_bytes};
 
-/// Status bits, MySQL manual "SERVER_STATUS_flags_enum"; the last one is MariaDB's.
+/// Status bits: SERVER_STATUS_flags_enum in <https://dev.mysql.com/doc/dev/mysql-server/latest/mysql__com_8h.html>; the last one is MariaDB's.
 pub mod status {
     pub const IN_TRANS: u16 = 0x0001;
     pub const AUTOCOMMIT: u16 = 0x0002;
@@ -253,7 +253,7 @@ pub enum StateReport<'a> {
     Filtered(&'a Tracking),
 }
 
-/// The variables that say which changes a session gets. Source: MySQL manual, "Server Tracking of Client Session State".
+/// The variables that say which changes a session gets: <https://dev.mysql.com/doc/refman/8.0/en/session-state-tracking.html>.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tracking {
     /// `session_track_schema`
@@ -357,9 +357,9 @@ mod tests {
     const TRACK: Capabilities = Capabilities::SESSION_TRACK;
     const PLAIN: Capabilities = Capabilities::PROTOCOL_41;
 
-    /// `USE test` with tracking: schema = "test", and no info.
+    /// MySQL 9.7.4 to `USE test`: schema = "test", and no info.
     const USE_TEST: &[u8] = b"\x00\x00\x00\x02\x40\x00\x00\x00\x07\x01\x05\x04test";
-    /// An UPDATE with info and with a variable and a GTID after it.
+    /// MySQL 9.7.4 to an UPDATE with LAST_INSERT_ID(256) and a function that sets time_zone: info, a variable and a GTID.
     const INFO_AND_STATE: &[u8] =
         b"\x00\x01\xfc\x00\x01\x02\x40\x00\x00\x02hi\x0e\x00\x07\x04mode\x01x\x03\x03\x00\x01g";
 

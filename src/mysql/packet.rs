@@ -1,6 +1,6 @@
 //! A packet: 3 bytes of payload length, 1 byte of packet number, the payload. A payload of 16 MiB - 1 or more is cut into
 //! several packets; the first one shorter than that ends it.
-//! Source: MySQL manual, "MySQL Packets".
+//! Source: <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_basic_packets.html>.
 
 use std::borrow::Cow;
 

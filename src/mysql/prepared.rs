@@ -1,5 +1,6 @@
 //! COM_STMT_EXECUTE's payload, taken apart so far that a parameter can be added or replaced.
-//! Sources: MySQL manual, "COM_STMT_EXECUTE" and "Binary Protocol Value"; MariaDB knowledge base, "COM_STMT_EXECUTE".
+//! Sources: <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_stmt_execute.html>; of values
+//! <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_binary_resultset.html>, <https://mariadb.com/kb/en/com_stmt_execute/>.
 
 use std::collections::BTreeSet;
 
@@ -434,6 +435,7 @@ mod tests {
         check_attributes(0, 0, b"\x01what the server does not read", &ours);
         check_attributes(0, 8, b"\x00", &ours);
         let both = [b"\x02\x00\x01\x08\x00\x00\xfe\x00\x01a", ID, b"\x02hi"].concat();
+        // MySQL Connector/J 26.10 to MySQL 9.7.4, without a parameter and with an INT.
         check_attributes(0, 8, b"\x01\x00\x01\xfe\x00\x01a\x02hi", &both);
         let behind = [&[2, 0, 1, 1, 0, 0, 8, 0, 0, 7][..], ID].concat();
         check_attributes(1, 0, &[1, 0, 1, 1, 0, 0, 7], &behind);

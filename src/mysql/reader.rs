@@ -1,5 +1,6 @@
-//! Every read of a peer's bytes: checked, and named after what was expected.
-//! Source of the formats: the MySQL manual's "Protocol Basics" (integers, strings) and MariaDB's "protocol data types".
+//! Every read of a peer's bytes: checked, and named after what was expected. Formats: <https://mariadb.com/kb/en/protocol-data-types/>,
+//! <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_basic_dt_integers.html>,
+//! <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_basic_dt_strings.html>.
 
 use thiserror::Error;
 

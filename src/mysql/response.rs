@@ -2,10 +2,10 @@
 //!
 //! A [`Follower`] is asked for each packet what it [is](Follower::classify), from its length and first byte alone; rows and
 //! definitions then pass unread, and only the few packets that steer the response are read whole by
-//! [`advance`](Follower::advance).
-//! Sources: MySQL manual, "Text Protocol", "Prepared Statements", "EOF_Packet"; MariaDB knowledge base, "Result Set
-//! Packets". What they leave open on DEPRECATE_EOF, cursors and progress reports was
-//! measured on MariaDB 10.11 and MySQL 9.
+//! [`advance`](Follower::advance). Sources: <https://mariadb.com/kb/en/result-set-packets/>,
+//! <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_query_response.html>,
+//! <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_basic_eof_packet.html>. What they leave open on
+//! DEPRECATE_EOF, cursors and progress reports was measured on MariaDB 10.11 and MySQL 9.
 
 use super::command::Reply;
 use super::ok::status::{CURSOR_EXISTS, MORE_RESULTS, OUT_PARAMS};
@@ -85,7 +85,7 @@ enum State {
     Single,
 }
 
-/// COM_STMT_PREPARE's OK. Source: MySQL manual, "COM_STMT_PREPARE Response".
+/// COM_STMT_PREPARE's OK. Source: <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_stmt_prepare.html>.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PrepareOk {
     pub statement_id: u32,
