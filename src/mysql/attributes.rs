@@ -56,6 +56,8 @@ mod tests {
     use super::{Malformed, text_at};
     use proptest::prelude::proptest;
 
+    /// MySQL Connector/J 26.10 to MySQL 9.7.4: a string and a NULL.
+    const CAPTURED: &[u8] = b"\x03\x02\x01\x02\x01\xfe\x00\x01a\x06\x00\x01b\x02hiSELECT 1";
     /// A string and a NULL BIGINT.
     const TWO: &[u8] = b"\x03\x02\x01\x02\x01\xfe\x00\x01a\x08\x00\x02bc\x02hiSELECT 1";
 
@@ -64,7 +66,7 @@ mod tests {
         assert_eq!(text_at(b"\x03SELECT 1", false), Ok(1));
         assert_eq!(text_at(b"\x03\x00\x01SELECT 1", true), Ok(3));
         assert_eq!(text_at(b"\x03\x00\x01", true), Ok(3));
-        assert_eq!(text_at(TWO, true), Ok(TWO.len() - 8));
+        assert_eq!((text_at(CAPTURED, true), text_at(TWO, true)), (Ok(16), Ok(TWO.len() - 8)));
         for bad in [&b"\x03\x00\x02x"[..], b"\x03\xfb\x01x", b"\x03\x01\x01\x00\x00x"] {
             assert!(matches!(text_at(bad, true), Err(Malformed::Bad(_))), "{bad:?}");
         }

@@ -351,7 +351,7 @@ mod tests {
     use proptest::prelude::{any, proptest};
     use std::collections::BTreeSet;
 
-    const HEAD: [u8; 10] = [0x17, 5, 0, 0, 0, 0, 1, 0, 0, 0];
+    const HEAD: [u8; 10] = [0x17, 2, 0, 0, 0, 0, 1, 0, 0, 0];
 
     fn packet(rest: &[u8]) -> Vec<u8> {
         [&HEAD, rest].concat()
@@ -368,15 +368,15 @@ mod tests {
 
     #[test]
     fn parts_and_whole() {
-        // Three parameters: NULL, "ab", 7.
-        let payload = packet(&[0b001, 1, 0x06, 0, 0xFD, 0, 0x03, 0, 2, b'a', b'b', 7, 0, 0, 0]);
-        let execute = parse(&payload, 3, None, &BTreeSet::new()).unwrap();
+        // MariaDB Connector/C 3.3.20 to MariaDB 10.11.19 and to MySQL 9.7.4. Three parameters: NULL, "ab", 7.
+        let payload = b"\x17\x02\0\0\0\0\x01\0\0\0\x01\x01\x06\0\xfd\0\x03\0\x02ab\x07\0\0\0";
+        let execute = parse(payload, 3, None, &BTreeSet::new()).unwrap();
         assert_eq!(
             execute.params.iter().map(|p| p.scalar().unwrap()).collect::<Vec<_>>(),
             [Scalar::Null, Scalar::Text(b"ab"), Scalar::Integer(7)]
         );
         assert_eq!(execute.build(), payload);
-        assert_eq!(statement_id(&payload), Ok(5));
+        assert_eq!(statement_id(payload), Ok(2));
     }
 
     #[test]
@@ -437,6 +437,8 @@ mod tests {
         let both = [b"\x02\x00\x01\x08\x00\x00\xfe\x00\x01a", ID, b"\x02hi"].concat();
         // MySQL Connector/J 26.10 to MySQL 9.7.4, without a parameter and with an INT.
         check_attributes(0, 8, b"\x01\x00\x01\xfe\x00\x01a\x02hi", &both);
+        let ours = [b"\x03\x00\x01\x03\x00\x00\x08\x00\x00\xfe\x00\x01a\x07\0\0\0", ID, b"\x02hi"].concat();
+        check_attributes(1, 8, b"\x02\0\x01\x03\0\0\xfe\0\x01a\x07\0\0\0\x02hi", &ours);
         let behind = [&[2, 0, 1, 1, 0, 0, 8, 0, 0, 7][..], ID].concat();
         check_attributes(1, 0, &[1, 0, 1, 1, 0, 0, 7], &behind);
         // The types are known; a name that it has once is no longer there.

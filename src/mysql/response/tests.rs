@@ -19,7 +19,9 @@ const ERR: &[u8] = &[0xFF, 0x28, 0x04, b'#', b'4', b'2', b'0', b'0', b'0', b'x']
 /// MariaDB 10.11 to `ALTER TABLE ... ADD KEY`, and MySQL 9.7 to `SIGNAL ... SET MYSQL_ERRNO = 65535`.
 const PROGRESS: &[u8] = b"\xff\xff\xff\x01\x02\x03\x00\x00\x00\x07Sorting";
 const ERR_65535: &[u8] = b"\xff\xff\xff#45000hi";
-const DEF: &[u8] = b"\x03def";
+/// MariaDB 10.11.19 to COM_STMT_PREPARE of `SELECT id FROM t WHERE id = ?`: the OK and the column.
+const PREPARED: [u8; 12] = *b"\x00\x01\x00\x00\x00\x01\x00\x01\x00\x00\x00\x00";
+const DEF: &[u8] = b"\x03def\x01d\x01t\x01t\x02id\x02id\0\x0c\x3f\0\x0b\0\0\0\x03\x03\x42\0\0\0";
 const ROW: &[u8] = b"\x01a";
 
 /// Letters a packet: d definition, r row, c continues, n next result, f file, D done.
@@ -116,15 +118,17 @@ fn progress_reports_come_where_they_were_agreed_on() {
 
 #[test]
 fn prepares() {
-    let ok = |columns: u8, params: u8| [0, 1, 0, 0, 0, columns, 0, params, 0, 0, 0, 0];
+    let expect = PrepareOk { statement_id: 1, columns: 1, params: 1, definitions: true };
+    assert_eq!(PrepareOk::parse(&PREPARED, CLASSIC), Ok(expect));
+    let ok = |columns: u8, params: u8| [&PREPARED[..5], &[columns, 0, params], &PREPARED[8..]].concat();
     check(Reply::Prepare, CLASSIC, &[&ok(0, 0)], "D");
     check(Reply::Prepare, CLASSIC, &[&ok(0, 2), DEF, DEF, EOF], "cddD");
-    check(Reply::Prepare, CLASSIC, &[&ok(1, 1), DEF, EOF, DEF, EOF], "cdcdD");
+    check(Reply::Prepare, CLASSIC, &[&PREPARED, DEF, EOF, DEF, EOF], "cdcdD");
     check(Reply::Prepare, MODERN, &[&ok(1, 1), DEF, DEF], "cdD");
     check(Reply::Prepare, MODERN, &[&ok(0, 1), DEF], "cD");
     check(Reply::Prepare, MODERN, &[ERR], "D");
     let flagged = Forms { metadata_flag: true, metadata_flag_in_prepare: true, ..MODERN };
-    let mut none = ok(1, 1).to_vec();
+    let mut none = PREPARED.to_vec();
     none.push(0);
     check(Reply::Prepare, flagged, &[&none], "D");
     let classic = Forms { deprecate_eof: false, ..flagged };
