@@ -85,10 +85,9 @@ async fn no_path(uri: Uri) -> Problem {
 /// Which methods there are is in the header `Allow`.
 async fn no_method(method: Method, uri: Uri) -> Problem {
     let parts: Vec<_> = uri.path().split('/').collect();
-    let why = if matches!(parts[..], ["", "v1", "generators", _, "ids"]) {
-        format!("{method} draws no ids; use POST")
-    } else {
-        format!("there is no {method} here; use GET")
-    };
-    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "no_method", why)
+    if matches!(parts[..], ["", "v1", "generators", _, "ids"]) {
+        let why = format!("{method} draws no ids; use POST");
+        return Problem::new(StatusCode::METHOD_NOT_ALLOWED, "no_method", why);
+    }
+    Problem::only_get(&method)
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use axum::http::header::{self, HeaderValue};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::openapi::header::HeaderBuilder;
@@ -69,6 +69,12 @@ impl Problem {
 
     pub(super) fn bad_request(detail: impl Into<Cow<'static, str>>) -> Problem {
         Problem::new(StatusCode::BAD_REQUEST, "bad_request", detail)
+    }
+
+    /// Another method was used.
+    pub(super) fn only_get(method: &Method) -> Problem {
+        let why = format!("there is no {method} here; use GET");
+        Problem::new(StatusCode::METHOD_NOT_ALLOWED, "no_method", why)
     }
 
     /// A problem that is likely to pass soon.

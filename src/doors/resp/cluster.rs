@@ -57,17 +57,10 @@ impl Node {
         to.bulk("nodes");
         to.array(1);
         to.map(7);
-        to.bulk("id");
-        to.bulk(&self.id);
-        to.bulk(if self.is_tls { "tls-port" } else { "port" });
+        to.bulks(["id", &self.id, if self.is_tls { "tls-port" } else { "port" }]);
         to.integer(i64::from(self.port()));
-        for (key, value) in
-            [("ip", &*self.host()), ("endpoint", &self.host()), ("role", "master"), ("health", "online")]
-        {
-            to.bulk(key);
-            to.bulk(value);
-        }
-        to.bulk("replication-offset");
+        let host = &*self.host();
+        to.bulks(["ip", host, "endpoint", host, "role", "master", "health", "online", "replication-offset"]);
         to.integer(0);
     }
 

@@ -186,9 +186,7 @@ impl Session {
         let Some((desk, caller)) = self.caller() else { return };
         let specs = desk.generators(caller);
         self.replies.array(specs.len());
-        for spec in specs {
-            self.replies.bulk(spec.name.to_string());
-        }
+        self.replies.bulks(specs.iter().map(|spec| spec.name.to_string()));
     }
 
     fn denied(&mut self, denied: &Denied) {
@@ -219,18 +217,13 @@ impl Session {
         let logged_in = match (args.get(input, 1), args.get(input, 2), args.len()) {
             (Some(password), None, _) => self.log_in(DEFAULT_USER, password).await,
             (Some(user), Some(password), 3) => self.log_in(user, password).await,
-            _ => {
-                self.replies.error("ERR", "syntax error");
-                return Then::Next;
-            }
+            _ => return self.refused("ERR", "syntax error"),
         };
-        match logged_in {
-            Ok(()) => {
-                self.ok();
-                Then::Next
-            }
-            Err(then) => then,
+        if let Err(then) = logged_in {
+            return then;
         }
+        self.ok();
+        Then::Next
     }
 
     /// If it fails, the error is among the answers.
@@ -318,19 +311,11 @@ impl Session {
         self.says(version);
         let id = i64::try_from(self.id).unwrap_or(i64::MAX);
         self.replies.map(7);
-        for (key, value) in [("server", "redis"), ("version", REDIS_VERSION)] {
-            self.replies.bulk(key);
-            self.replies.bulk(value);
-        }
-        for (key, value) in [("proto", if version == Version::Two { 2 } else { 3 }), ("id", id)] {
-            self.replies.bulk(key);
-            self.replies.integer(value);
-        }
-        for (key, value) in [("mode", "cluster"), ("role", "master")] {
-            self.replies.bulk(key);
-            self.replies.bulk(value);
-        }
-        self.replies.bulk("modules");
+        self.replies.bulks(["server", "redis", "version", REDIS_VERSION, "proto"]);
+        self.replies.integer(if version == Version::Two { 2 } else { 3 });
+        self.replies.bulk("id");
+        self.replies.integer(id);
+        self.replies.bulks(["mode", "cluster", "role", "master", "modules"]);
         self.replies.array(0);
         Then::Next
     }
@@ -361,13 +346,11 @@ impl Session {
             // The name of the client's library: nothing here looks at it.
             (b"setinfo", Some(_), 4) => self.ok(),
             (b"getname", None, _) => {
-                let name = std::mem::take(&mut self.name);
-                if name.is_empty() {
+                if self.name.is_empty() {
                     self.replies.null();
                 } else {
-                    self.replies.bulk(&name);
+                    self.replies.bulk(&self.name);
                 }
-                self.name = name;
             }
             (b"id", None, _) => self.replies.integer(i64::try_from(self.id).unwrap_or(i64::MAX)),
             _ => self.no_subcommand("client", &["setname", "getname", "setinfo", "id"], &sub),
@@ -398,9 +381,7 @@ impl Session {
             (Some(b"count"), 2) => self.replies.integer(count()),
             (Some(b"list"), 2) => {
                 self.replies.array(COMMANDS.len());
-                for command in &COMMANDS {
-                    self.replies.bulk(command.name);
-                }
+                self.replies.bulks(COMMANDS.iter().map(|command| command.name));
             }
             // The texts by which redis-cli completes and explains commands: there are none.
             (Some(b"docs"), _) => self.replies.map(0),
@@ -427,9 +408,7 @@ impl Session {
         match found.map(|command| (command, command.keys(args.len() - 2))) {
             Some((command, keys)) if command.takes(args.len() - 2) && !keys.is_empty() => {
                 self.replies.array(keys.len());
-                for nth in keys {
-                    self.replies.bulk(args.get(input, nth + 2).unwrap_or_default());
-                }
+                self.replies.bulks(keys.map(|nth| args.get(input, nth + 2).unwrap_or_default()));
             }
             Some((command, _)) if !command.takes(args.len() - 2) => {
                 self.replies.error("ERR", "Invalid number of arguments specified for command");
@@ -460,10 +439,7 @@ impl Session {
         match (&*sub, args.get(input, 2), args.len()) {
             (b"slots", None, _) => self.node.slots(&mut self.replies),
             (b"shards", None, _) => self.node.shards(&mut self.replies),
-            (b"nodes", None, _) => {
-                let nodes = self.node.nodes();
-                self.replies.text(&nodes);
-            }
+            (b"nodes", None, _) => self.replies.text(&self.node.nodes()),
             (b"info", None, _) => self.replies.text(&Node::info()),
             (b"myid", None, _) => self.replies.bulk(&self.node.id),
             (b"keyslot", Some(key), 3) => self.replies.integer(i64::from(key_slot(key))),

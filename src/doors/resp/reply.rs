@@ -60,6 +60,11 @@ impl Replies {
         self.bytes.extend_from_slice(b"\r\n");
     }
 
+    /// One after the other.
+    pub(super) fn bulks<T: AsRef<[u8]>>(&mut self, texts: impl IntoIterator<Item = T>) {
+        texts.into_iter().for_each(|text| self.bulk(text));
+    }
+
     /// Text for people. `redis-cli` shows it without quotes where it may.
     pub(super) fn text(&mut self, text: &str) {
         match self.version {

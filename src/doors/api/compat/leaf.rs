@@ -36,7 +36,7 @@ pub(super) fn router() -> Router<Arc<Office>> {
         .route(&format!("{SNOWFLAKE}{{key}}"), get(snowflake).post(snowflake))
         .route(DECODE, get(decode).post(decode))
         .fallback(no_path)
-        .method_not_allowed_fallback(no_method)
+        .method_not_allowed_fallback(async |method: Method| Problem::only_get(&method))
 }
 
 async fn no_path(uri: Uri) -> Problem {
@@ -45,11 +45,6 @@ async fn no_path(uri: Uri) -> Problem {
         shortened(uri.path())
     );
     Problem::new(StatusCode::NOT_FOUND, "no_path", why)
-}
-
-async fn no_method(method: Method) -> Problem {
-    let why = format!("there is no {method} here; use GET");
-    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "no_method", why)
 }
 
 async fn segment(

@@ -141,8 +141,7 @@ async fn answer(
         let scheme = if visitor.is_tls() { "https" } else { "http" };
         answered(&udf, caller, (scheme, uri.path())).await
     } else {
-        let why = format!("there is no {method} here; use GET");
-        Err(Problem::new(StatusCode::METHOD_NOT_ALLOWED, "no_method", why))
+        Err(Problem::only_get(&method))
     };
     let mut response = answered.unwrap_or_else(refused);
     if !is_known {
