@@ -205,10 +205,7 @@ fn all_columns(tables: &[Vec<String>]) -> Result<Vec<Column>, Failure> {
 
 pub(crate) fn relation_name(relation: &TableFactor) -> Option<Vec<String>> {
     let TableFactor::Table { name, args: None, .. } = relation else { return None };
-    let part = |part: &ObjectNamePart| match part {
-        ObjectNamePart::Identifier(name) => Some(name.value.clone()),
-        ObjectNamePart::Function(_) => None,
-    };
+    let part = |part: &ObjectNamePart| Some(part.as_ident()?.value.clone());
     let mut names = name.0.iter().map(part).collect::<Option<Vec<_>>>()?;
     if let [one] = &mut names[..] {
         one.make_ascii_lowercase();

@@ -88,12 +88,6 @@ pub(crate) enum LoginError {
     Tls(std::io::Error),
 }
 
-impl From<std::io::Error> for LoginError {
-    fn from(error: std::io::Error) -> Self {
-        LoginError::Wire(error.into())
-    }
-}
-
 impl From<Malformed> for LoginError {
     fn from(malformed: Malformed) -> Self {
         LoginError::Refused(Refusal::BadHandshake(malformed.to_string()))

@@ -47,10 +47,10 @@ impl Wire {
         Ok(payload)
     }
 
-    pub(crate) async fn write(&mut self, payload: &[u8]) -> io::Result<()> {
+    pub(crate) async fn write(&mut self, payload: &[u8]) -> Result<(), WireError> {
         let mut packet = Vec::with_capacity(HEADER_BYTES + payload.len());
         self.packet_nr = put_packets(&mut packet, self.packet_nr, payload);
         self.stream.write_all(&packet).await?;
-        self.stream.flush().await
+        Ok(self.stream.flush().await?)
     }
 }

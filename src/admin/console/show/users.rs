@@ -1,9 +1,8 @@
 //! SHOW USERS, SHOW GRANTS and SHOW TOKENS. An ADMIN of all generators sees all of them, others their own.
 
 use std::sync::Arc;
-use std::time::SystemTime;
 
-use super::{Field, rows};
+use super::{Field, rows, utc};
 use crate::admin::console::answer::Type::{Text, Unsigned};
 use crate::admin::console::answer::{Rows, Value};
 use crate::users::{Directory, Grant, Home, Right, Token, User};
@@ -35,8 +34,8 @@ pub(super) const GRANTS: [Field<(Arc<User>, Grant)>; 6] = [
 pub(super) const TOKENS: [Field<(Arc<User>, Token)>; 4] = [
     ("user", Text, |(user, _)| (&*user.name).into()),
     ("token", Text, |(_, token)| token.id().into()),
-    ("made_utc", Text, |(_, token)| time(token.made).into()),
-    ("expires_utc", Text, |(_, token)| token.expires.map(time).into()),
+    ("made_utc", Text, |(_, token)| utc(token.made).into()),
+    ("expires_utc", Text, |(_, token)| token.expires.map(utc).into()),
 ];
 
 fn home(user: &User) -> &'static str {
@@ -44,10 +43,6 @@ fn home(user: &User) -> &'static str {
         Home::File => "rowstamp.toml",
         Home::Store => "store",
     }
-}
-
-fn time(at: SystemTime) -> String {
-    humantime::format_rfc3339_seconds(at).to_string()
 }
 
 fn seen(users: &Directory, by: &User) -> Vec<Arc<User>> {
