@@ -7,6 +7,7 @@ use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use anyhow::bail;
 use clap::Args;
 
 use crate::cli::output::stdout;
@@ -102,9 +103,7 @@ fn statement(argument: &str) -> anyhow::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     io::stdin().lock().take(STATEMENT_BYTES_MAX + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > STATEMENT_BYTES_MAX {
-        return Err(
-            Usage("the statement is longer than 1 GiB, the most that a server accepts".to_owned()).into()
-        );
+        bail!(Usage("the statement is longer than 1 GiB, the most that a server accepts".to_owned()));
     }
     Ok(bytes)
 }

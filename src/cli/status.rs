@@ -7,7 +7,7 @@ use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail, ensure};
 use clap::Args;
 
 use super::output::stdout;
@@ -35,12 +35,10 @@ pub struct StatusArgs {
 pub(super) fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     let address = config::http_address(&args.config.config)?;
     let Some(address) = address else {
-        return Err(
-            Usage("http.address is \"off\", so the proxy cannot be asked; write an address".into()).into()
-        );
+        bail!(Usage("http.address is \"off\", so the proxy cannot be asked; write an address".into()));
     };
     if matches!(address, Address::Tcp { port: 0, .. }) {
-        return Err(Usage("http.address has port 0, so the port is not known; write a port".into()).into());
+        bail!(Usage("http.address has port 0, so the port is not known; write a port".into()));
     }
     block_on(async {
         if args.watch { watch(&address, args.json).await } else { once(&address, args.json).await }
@@ -86,10 +84,6 @@ async fn watch(address: &Address, json: bool) -> anyhow::Result<ExitCode> {
 fn read(answer: &[u8]) -> anyhow::Result<Status> {
     let other = "the program at http.address is not Rowstamp, or is another version of it";
     let status: Status = serde_json::from_slice(answer).context(other)?;
-    anyhow::ensure!(
-        status.format == FORMAT,
-        "{other}: its status has format {}, not {FORMAT}",
-        status.format
-    );
+    ensure!(status.format == FORMAT, "{other}: its status has format {}, not {FORMAT}", status.format);
     Ok(status)
 }

@@ -78,6 +78,11 @@ impl Case {
         self
     }
 
+    /// The generator with these keys too.
+    pub(super) fn sequence(self, keys: &str) -> Self {
+        self.rules("kind = 'sequence'", &format!("kind = 'sequence'\n{keys}"))
+    }
+
     pub(super) fn layout(self, layout: &str) -> Self {
         self.rules("kind = 'sequence'", &format!("kind = 'timestamp'\nlayout = '{layout}'"))
     }
@@ -100,6 +105,11 @@ impl Case {
         self.table(|table| change(&mut table.columns[0]))
     }
 
+    /// AUTO_INCREMENT is kept.
+    pub(super) fn counted(self) -> Self {
+        self.column(|column| column.shape.auto_increment = true)
+    }
+
     /// `id` of this type instead.
     pub(super) fn typed(self, column_type: &str) -> Self {
         self.column(|found| *found = column("id", column_type))
@@ -109,10 +119,14 @@ impl Case {
         self.table(|table| table.highest = Highest::Id(highest))
     }
 
-    pub(super) fn bound(mut self, bound: u64) -> Self {
-        let json = format!(r#"{{"v":1,"kind":"sequence","bound":{bound},"owner":"o","token":"t"}}"#);
-        self.store = stored(&json);
+    pub(super) fn store(mut self, store: StoreFacts) -> Self {
+        self.store = store;
         self
+    }
+
+    pub(super) fn bound(self, bound: u64) -> Self {
+        let json = format!(r#"{{"v":1,"kind":"sequence","bound":{bound},"owner":"o","token":"t"}}"#);
+        self.store(stored(&json))
     }
 
     pub(super) fn body(self, kind: BodyKind, text: &str) -> Self {

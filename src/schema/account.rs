@@ -111,7 +111,9 @@ impl Account {
 
     /// One that is none of the few that queries share.
     pub(super) async fn own_connection(&self, limit: Duration) -> Result<Conn, SchemaError> {
-        self.0.own_connection(self.0.primary.get(), limit).await
+        let inner = &self.0;
+        let server = inner.servers.get(inner.primary.get()).ok_or(SchemaError::Timeout(limit))?;
+        inner.connected(server, limit, Conn::new(server.opts.clone())).await
     }
 
     pub(super) fn primary(&self) -> &Primary {
@@ -134,13 +136,8 @@ impl Inner {
 
     /// With the address of this place in the configuration.
     pub(super) async fn connection(&self, nth: usize, limit: Duration) -> Result<Conn, SchemaError> {
-        let Some(server) = self.servers.get(nth) else { return Err(SchemaError::Timeout(limit)) };
+        let server = self.servers.get(nth).ok_or(SchemaError::Timeout(limit))?;
         self.connected(server, limit, server.pool.get_conn()).await
-    }
-
-    async fn own_connection(&self, nth: usize, limit: Duration) -> Result<Conn, SchemaError> {
-        let Some(server) = self.servers.get(nth) else { return Err(SchemaError::Timeout(limit)) };
-        self.connected(server, limit, Conn::new(server.opts.clone())).await
     }
 
     async fn connected(

@@ -22,7 +22,7 @@ use crate::migrate::databases::{Databases, Group, groups};
 use crate::migrate::interleave::{Counting, VARIABLES};
 use crate::migrate::proposed::{Proposal, with};
 use crate::migrate::rules_file::{Addition, Part, additions, file_name, text};
-use crate::migrate::survey::{Note, Ruled, Severity, Surveyed, Wanted, server_notes};
+use crate::migrate::survey::{Ruled, Severity, Surveyed, Wanted, server_notes};
 use crate::opened;
 use crate::schema::IdColumn;
 use crate::schema::facts::Facts;
@@ -87,7 +87,9 @@ pub(super) async fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     print_tables(&mut out, shard, &tables)?;
-    for (about, note) in notes(shard, &server, &tables) {
+    let of_server = server.iter().map(|note| (shard.name.clone(), note));
+    let of_tables = tables.iter().flat_map(|table| table.findings.iter().map(|note| (table.name(), note)));
+    for (about, note) in of_server.chain(of_tables) {
         let severity = if note.severity == Severity::Error { "error" } else { "warning" };
         writeln!(out, "{severity}: {about}: {}; {}", note.why, note.remedy)?;
     }
@@ -324,10 +326,4 @@ fn print_tables(out: &mut impl Write, shard: &Shard, tables: &[Surveyed]) -> io:
     let head = ["TABLE", "COLUMN", "TYPE", "ROWS", "MAX(ID)", "COUNTER", "IDS LEFT", "LEFT", "RULE"];
     write!(out, "{}", table(head, tables.iter().map(row)))?;
     writeln!(out, "\nROWS is the engine's estimate; COUNTER is the next id of the server's counter.")
-}
-
-fn notes<'a>(shard: &Shard, server: &'a [Note], tables: &'a [Surveyed]) -> Vec<(String, &'a Note)> {
-    let of_server = server.iter().map(|note| (shard.name.clone(), note));
-    let of_tables = tables.iter().flat_map(|table| table.findings.iter().map(|note| (table.name(), note)));
-    of_server.chain(of_tables).collect()
 }

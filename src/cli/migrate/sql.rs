@@ -77,18 +77,15 @@ pub(super) async fn run(args: &SqlArgs) -> anyhow::Result<ExitCode> {
     shards::be_some(tables.len(), &shards)?;
     let mut notes = Vec::new();
     let needs_counter = args.step.is_none() || (args.step == Some(StepName::Drop) && args.back);
-    let bounds = if needs_counter && args.counter.is_none() {
-        Bounds::open(&loaded, &mut notes).await?
-    } else {
-        Bounds(None)
-    };
+    let reads_bounds = needs_counter && args.counter.is_none();
+    let store = if reads_bounds { open_store(&loaded, &mut notes).await } else { None };
     // A client that the SQL is piped into does not show its comments.
     for note in &notes {
         eprintln!("warning: {note}");
     }
     let mut subjects = Vec::new();
     for (table, rule) in &tables {
-        subjects.extend(subject(shard, table, (rule, &loaded.rules), args.counter, &bounds).await?);
+        subjects.extend(subject(shard, table, (rule, &loaded.rules), args.counter, store.as_ref()).await?);
     }
     if args.step == Some(StepName::Drop) && args.back {
         be_some_left(&subjects)?;
@@ -148,34 +145,19 @@ fn seat(args: &SqlArgs, counting: &Counting) -> Result<Seat, Usage> {
     Ok(seat)
 }
 
-/// The store, to ask for what generators may have issued.
-struct Bounds(Option<OperatorStore>);
-
-impl Bounds {
-    /// Without the store the tables alone are asked.
-    async fn open(loaded: &Loaded, notes: &mut Vec<String>) -> anyhow::Result<Bounds> {
-        match OperatorStore::open(&loaded.config).await {
-            Ok(operator) => Ok(Bounds(Some(operator))),
-            Err(error) => {
-                // One line: it is a comment of SQL.
-                let why = format!("{error:#}").replace(char::is_control, " ");
-                notes.push(format!("The generators' bounds cannot be read: {why}"));
-                notes.push(
-                    "The counter of step drop --back begins above the tables' ids. This is right if one proxy serves the tables, and \
-                     has stored an id since its rule has step = 2. Otherwise write --counter."
-                        .to_owned(),
-                );
-                Ok(Bounds(None))
-            }
-        }
-    }
-
-    async fn below(&self, generator: &str) -> anyhow::Result<u64> {
-        match &self.0 {
-            Some(operator) => Ok(issued_below(&*operator.store, generator).await?),
-            None => Ok(1),
-        }
-    }
+/// The store, to ask for what generators may have issued. Without the store the tables alone are asked.
+async fn open_store(loaded: &Loaded, notes: &mut Vec<String>) -> Option<OperatorStore> {
+    let note_error = |error: &anyhow::Error| {
+        // One line: it is a comment of SQL.
+        let why = format!("{error:#}").replace(char::is_control, " ");
+        notes.push(format!("The generators' bounds cannot be read: {why}"));
+        notes.push(
+            "The counter of step drop --back begins above the tables' ids. This is right if one proxy serves the tables, and \
+             has stored an id since its rule has step = 2. Otherwise write --counter."
+                .to_owned(),
+        );
+    };
+    OperatorStore::open(&loaded.config).await.inspect_err(note_error).ok()
 }
 
 /// `None`: the table went away meanwhile.
@@ -184,7 +166,7 @@ async fn subject(
     table: &str,
     (rule, rules): (&Rule, &RuleSet),
     counter: Option<u64>,
-    bounds: &Bounds,
+    store: Option<&OperatorStore>,
 ) -> anyhow::Result<Option<Subject>> {
     let of = IdColumn { schema: &rule.schema, table, column: &rule.column };
     let Some((column, definition)) = column(shard, of).await.with_context(|| rule.origin.to_string())? else {
@@ -201,7 +183,11 @@ async fn subject(
                     rule.schema
                 )
             })?;
-            Ok(bounds.below(&rule.generator.to_string()).await?.max(highest.saturating_add(1)).min(ID_MAX))
+            let issued_below = match store {
+                Some(operator) => issued_below(&*operator.store, &rule.generator.to_string()).await?,
+                None => 1,
+            };
+            Ok(issued_below.max(highest.saturating_add(1)).min(ID_MAX))
         }
     };
     let schema = rule.schema.clone();

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use anyhow::bail;
 use clap::Args;
 use serde_json::json;
 
@@ -52,13 +53,12 @@ pub(super) async fn run(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
     let found = args.target.find().await?;
     let (servers, numbers) = (found.shards.len(), args.sessions_up_to.len());
     if numbers > 0 && numbers != servers {
-        return Err(Usage(format!(
+        bail!(Usage(format!(
             "--sessions-up-to has {} for {}: each server numbers its own sessions; write the number that step interleave printed \
              on each server, in the order of --shard",
             counted(numbers, "number"),
             counted(servers, "server")
-        ))
-        .into());
+        )));
     }
     let lines = judge(args, &found).await?;
     let count = |outcome| lines.iter().filter(|line| line.outcome == outcome).count();

@@ -139,10 +139,7 @@ async fn be_a_sequence(operator: &OperatorStore, loaded: &Loaded, name: &str) ->
 
 async fn above_tables(loaded: &Loaded, name: &str) -> anyhow::Result<u64> {
     let Some(spec) = loaded.rules.generator_named(name) else {
-        return Err(Usage(format!(
-            "the rules have no generator {name}, so its tables are not known; write --to"
-        ))
-        .into());
+        bail!(Usage(format!("the rules have no generator {name}, so its tables are not known; write --to")));
     };
     let mut floors = floors(&loaded.config, &loaded.rules, |generator| *generator == spec.name).await?;
     Ok(floors.remove(&spec.name).unwrap_or(1))

@@ -7,9 +7,8 @@
 //! from etcd hears of nothing and continues to issue ids: it must be stopped.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::io::Write;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::bail;
 
@@ -53,7 +52,9 @@ pub(super) async fn run(args: &RaiseArgs) -> anyhow::Result<ExitCode> {
                 stdout(),
                 "the store is suspected by {by} since {since}: {reason}; all proxies stop issuing ids"
             )?;
-            wait(QUIET).await?;
+            let seconds = QUIET.as_secs();
+            writeln!(stdout(), "waiting {seconds} seconds until each proxy has given up its reserved ids")?;
+            tokio::time::sleep(QUIET).await;
             be_heard(&operator, others_stopped).await?;
         }
         None => be_alone(&operator).await?,
@@ -100,12 +101,6 @@ fn seed(spec: &GeneratorSpec, to: Option<u64>) -> anyhow::Result<Option<(Generat
         return Err(Usage(format!("{origin}: {name} {why}")).into());
     }
     Ok((!name.is_template()).then(|| (name.clone(), seed)))
-}
-
-async fn wait(time: Duration) -> io::Result<()> {
-    writeln!(stdout(), "waiting {} seconds until each proxy has given up its reserved ids", time.as_secs())?;
-    tokio::time::sleep(time).await;
-    Ok(())
 }
 
 /// Each proxy that ever wrote to the store lives in it, and so has heard that it is suspected, or

@@ -8,8 +8,7 @@ fn the_column() {
     other.check(Code::ColumnMissing, None);
     let other = Case::new().rules("column = 'id'", "column = 'order_id'");
     other.says(Code::ColumnMissing, Error, "the account sees id, a");
-    let counted = other.column(|column| column.shape.auto_increment = true);
-    counted.says(Code::ColumnMissing, Error, "write column = \"id\", the AUTO_INCREMENT column");
+    other.counted().says(Code::ColumnMissing, Error, "write column = \"id\", the AUTO_INCREMENT column");
 
     let unseen = |case: Case| case.table(|table| table.columns.clear());
     let grant = "the control account sees no column of the table, probably because it lacks SELECT: the table's INSERTs are refused\n\
@@ -21,7 +20,7 @@ fn the_column() {
     Case::new().check(Code::NativeWithoutCounter, None);
     let native = Case::new().rules("column = 'id'", "column = 'id'\nunavailable = 'native'");
     native.says(Code::NativeWithoutCounter, Error, "keep AUTO_INCREMENT on the column");
-    native.column(|column| column.shape.auto_increment = true).check(Code::NativeWithoutCounter, None);
+    native.counted().check(Code::NativeWithoutCounter, None);
 
     Case::new().check(Code::ColumnGenerated, None);
     Case::new().column(|column| column.shape.generated = true).check(Code::ColumnGenerated, Some(Error));
@@ -80,11 +79,7 @@ fn ids_that_do_not_fit() {
     let tso = Case::new().layout("pd-tso").typed("decimal(18,0)");
     tso.says(Code::ColumnTooNarrow, Warning, "shop.g makes larger ids from 20");
     // A sequence.
-    let high = |start: &str| {
-        Case::new()
-            .rules("kind = 'sequence'", &format!("kind = 'sequence'\nstart = {start}"))
-            .typed("int(11)")
-    };
+    let high = |start: &str| Case::new().sequence(&format!("start = {start}")).typed("int(11)");
     high("2147483647").check(Code::ColumnTooNarrow, None);
     high("2147483648").says(Code::ColumnTooNarrow, Error, "the next id of shop.g is 2147483648");
 }
@@ -95,9 +90,8 @@ fn columns_that_fill_up() {
     int().holds(1_717_986_915).check(Code::ColumnNearlyFull, None);
     int().holds(1_717_986_920).says(Code::ColumnNearlyFull, Warning, "ids left: 429496727");
     int().bound(1_800_000_000).says(Code::ColumnNearlyFull, Warning, "the next id of shop.g is 1800000000");
-    let step = int().rules("kind = 'sequence'", "kind = 'sequence'\nstep = 2").holds(2_147_483_640);
-    step.says(Code::ColumnNearlyFull, Warning, "ids left: 4\n");
-    let max = Case::new().rules("kind = 'sequence'", "kind = 'sequence'\nmax = 1000").bound(900);
+    int().sequence("step = 2").holds(2_147_483_640).says(Code::ColumnNearlyFull, Warning, "ids left: 4\n");
+    let max = Case::new().sequence("max = 1000").bound(900);
     let why = "max = 1000, and the next id of shop.g is 900; ids left: 101\nraise generators.g.max";
     max.says(Code::ColumnNearlyFull, Warning, why);
 }
@@ -112,7 +106,7 @@ fn javascript() {
     let young = "kind = 'timestamp'\nlayout = { epoch = '2025-12-31T00:00:00Z', tick = '1ms', fields = [\
                  { field = 'timestamp', bits = 41 }, { field = 'node', bits = 10 }, { field = 'sequence', bits = 12 }] }";
     Case::new().rules("kind = 'sequence'", young).check(Code::JsUnsafe, Some(Note));
-    let sequence = |key: &str| Case::new().rules("kind = 'sequence'", &format!("kind = 'sequence'\n{key}"));
+    let sequence = |key: &str| Case::new().sequence(key);
     sequence("max = 9007199254740991").check(Code::JsUnsafe, None);
     sequence("max = 9007199254740992").check(Code::JsUnsafe, Some(Note));
     sequence("start = 9007199254740992").check(Code::JsUnsafe, Some(Warning));
@@ -161,27 +155,25 @@ fn what_stray_writers_leave() {
     Case::new().column(|column| column.is_nullable = true).says(Code::ColumnDefault, Warning, "stores NULL");
     let why = "stores the column's DEFAULT";
     Case::new().column(|column| column.has_default = true).says(Code::ColumnDefault, Warning, why);
-    let kept = |case: Case| case.column(|column| column.shape.auto_increment = true);
-    kept(Case::new().column(|column| column.is_nullable = true)).check(Code::ColumnDefault, None);
+    Case::new().counted().column(|column| column.is_nullable = true).check(Code::ColumnDefault, None);
 
     Case::new().check(Code::StrayZero, None);
     let loose = || Case::new().variable("sql_mode", "NO_ENGINE_SUBSTITUTION");
     loose().check(Code::StrayZero, Some(Warning));
-    kept(loose()).check(Code::StrayZero, None);
+    loose().counted().check(Code::StrayZero, None);
 
     Case::new().check(Code::AutoIncrementKept, None);
-    kept(Case::new()).says(Code::AutoIncrementKept, Warning, "migrate sql --step drop --table 'shop.orders'");
-    kept(Case::new())
-        .rules("column = 'id'", "column = 'id'\nmode = 'off'")
-        .check(Code::AutoIncrementKept, None);
+    let kept = || Case::new().counted();
+    kept().says(Code::AutoIncrementKept, Warning, "migrate sql --step drop --table 'shop.orders'");
+    kept().rules("column = 'id'", "column = 'id'\nmode = 'off'").check(Code::AutoIncrementKept, None);
 }
 
 #[test]
 fn steps() {
     let kept = |keys: &str, increment: &str, offset: &str| {
         Case::new()
-            .rules("kind = 'sequence'", &format!("kind = 'sequence'\n{keys}"))
-            .column(|column| column.shape.auto_increment = true)
+            .sequence(keys)
+            .counted()
             .variable("auto_increment_increment", increment)
             .variable("auto_increment_offset", offset)
     };
@@ -220,9 +212,7 @@ fn foreign_keys() {
 
 #[test]
 fn floors() {
-    let none = |start: &str| {
-        Case::new().rules("kind = 'sequence'", &format!("kind = 'sequence'\nseed = 'none'\nstart = {start}"))
-    };
+    let none = |start: &str| Case::new().sequence(&format!("seed = 'none'\nstart = {start}"));
     none("10").holds(9).check(Code::StartBelowTable, None);
     none("10").holds(10).says(Code::StartBelowTable, Error, "start = 11");
     Case::new().holds(10).check(Code::StartBelowTable, None);
@@ -253,8 +243,6 @@ fn ids_ahead_of_the_clock() {
     unread.says(Code::HighestUnread, Note, "no index");
     let denied = || Case::new().table(|table| table.highest = Highest::Denied("1142".to_owned()));
     denied().says(Code::HighestUnread, Error, "GRANT SELECT ON `shop`.`orders` to the control account");
-    denied()
-        .rules("kind = 'sequence'", "kind = 'sequence'\nseed = 'none'")
-        .check(Code::HighestUnread, Some(Note));
+    denied().sequence("seed = 'none'").check(Code::HighestUnread, Some(Note));
     Case::new().check(Code::HighestUnread, None);
 }

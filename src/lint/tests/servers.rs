@@ -46,11 +46,10 @@ fn clocks() {
 }
 
 fn on_mysql(variables: &[(&str, &str)], replicas: u64) -> Case {
-    let mut case = Case::new();
+    let case = Case::new();
     let mut server = ServerFacts { replicas, ..case.facts.server.clone() };
     server.variables.extend(variables.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())));
-    case.store = StoreFacts { server: Some(server), ..StoreFacts::empty(StoreKind::Mysql) };
-    case
+    case.store(StoreFacts { server: Some(server), ..StoreFacts::empty(StoreKind::Mysql) })
 }
 
 #[test]
@@ -97,33 +96,28 @@ fn rights_on_a_store_in_a_table() {
 #[test]
 fn what_the_store_holds() {
     Case::new().check(Code::StoreUnread, None);
-    let mut unread = Case::new();
-    unread.store = StoreFacts::unread(StoreKind::Embedded, "in use");
-    unread.says(Code::StoreUnread, Note, "in use");
-    unread.store = stored("{}");
-    unread.check(Code::StoreUnread, Some(Note));
+    let unread = StoreFacts::unread(StoreKind::Embedded, "in use");
+    Case::new().store(unread).says(Code::StoreUnread, Note, "in use");
+    Case::new().store(stored("{}")).check(Code::StoreUnread, Some(Note));
 
     Case::new().bound(7).check(Code::GeneratorDiffers, None);
-    let of = |layout: &str, json: &str| {
-        let mut case = Case::new().layout(layout);
-        case.store = stored(json);
-        case
-    };
+    let of = |layout: &str, json: &str| Case::new().layout(layout).store(stored(json));
     let js = r#"{"v":1,"kind":"timestamp","bound":1,"owner":"o","token":"t","layout":"LAYOUT"}"#;
     let layout = crate::ids::layout::presets::Preset::find("js-safe").unwrap().layout().to_string();
     let js = js.replace("LAYOUT", &layout);
     of("js-safe", &js).check(Code::GeneratorDiffers, None);
     of("snowflake", &js).says(Code::GeneratorDiffers, Error, "with layout timestamp");
-    let mut kind = Case::new();
-    kind.store = stored(&js);
-    kind.says(Code::GeneratorDiffers, Error, "with kind timestamp, but the rule says sequence");
+    Case::new().store(stored(&js)).says(
+        Code::GeneratorDiffers,
+        Error,
+        "with kind timestamp, but the rule says sequence",
+    );
 
     Case::new().check(Code::StoreSuspected, None);
     let json = br#"{"v":1,"by":"p1","since":"today","reason":"the witness is gone"}"#;
     let record = Versioned { revision: Revision(1), value: json.to_vec() };
-    let mut suspected = Case::new();
-    suspected.store = StoreFacts::of(StoreKind::Etcd, &[(Key::suspect(), record)]);
-    suspected.says(Code::StoreSuspected, Error, "p1 suspects since today");
+    let suspected = StoreFacts::of(StoreKind::Etcd, &[(Key::suspect(), record)]);
+    Case::new().store(suspected).says(Code::StoreSuspected, Error, "p1 suspects since today");
 }
 
 /// Bounds are looked for under the generator's whole name.

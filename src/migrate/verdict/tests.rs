@@ -22,6 +22,12 @@ fn check(lines: &[Line], expect: &[(Outcome, &str)]) {
     }
 }
 
+/// The verdict on a table.
+#[track_caller]
+fn judged(facts: &TableFacts, done: Option<Done>, expect: &[(Outcome, &str)]) {
+    check(&table("t", facts, done), expect);
+}
+
 fn session(id: u64, user: &str, command: &str) -> Session {
     Session { id, user: user.into(), host: "10.0.0.5:7".into(), command: command.into() }
 }
@@ -87,8 +93,9 @@ fn sequence(step: u64, (rows, of_class, highest): (u64, u64, u64), bound: Option
 fn tables_under_interleaving() {
     let off = TableFacts { is_on: false, ..sequence(2, (3, 1, 12), Some(5)) };
     let even = (Proved, "even ids only");
-    check(
-        &table("t", &off, Some(Interleaved)),
+    judged(
+        &off,
+        Some(Interleaved),
         &[
             (Proved, "rule is off"),
             even,
@@ -97,22 +104,20 @@ fn tables_under_interleaving() {
     );
     let on = sequence(2, (3, 1, 12), Some(20));
     let below = (Proved, "1 row above 9 with id % 2 = 0, all below the generator's committed bound 20");
-    check(&table("t", &on, Some(On)), &[(Proved, "rule is on"), even, below, (Note, "2 rows")]);
-    check(&table("t", &on, Some(Interleaved)), &[(Finding, "on already"), even, below, (Note, "2 rows")]);
-    check(&table("t", &off, Some(On)), &[(Finding, "remove mode"), even, (Note, "2 rows")]);
-    check(&table("t", &on, None), &[below, (Note, "2 rows")]);
+    judged(&on, Some(On), &[(Proved, "rule is on"), even, below, (Note, "2 rows")]);
+    judged(&on, Some(Interleaved), &[(Finding, "on already"), even, below, (Note, "2 rows")]);
+    judged(&off, Some(On), &[(Finding, "remove mode"), even, (Note, "2 rows")]);
+    judged(&on, None, &[below, (Note, "2 rows")]);
     let whole = sequence(1, (3, 3, 12), Some(20));
-    check(
-        &table("t", &whole, Some(On)),
-        &[(Proved, "rule is on"), (Finding, "issues odd ids too"), (Proved, "below")],
-    );
+    judged(&whole, Some(On), &[(Proved, "rule is on"), (Finding, "issues odd ids too"), (Proved, "below")]);
     let above = sequence(2, (1, 1, 20), Some(20));
-    check(&table("t", &above, Some(On)), &[(Proved, "rule is on"), even, (Finding, "id 20 is not below")]);
+    judged(&above, Some(On), &[(Proved, "rule is on"), even, (Finding, "id 20 is not below")]);
     let unread = sequence(2, (1, 1, 20), None);
-    check(&table("t", &unread, None), &[(Open, "the store cannot be read")]);
+    judged(&unread, None, &[(Open, "the store cannot be read")]);
     let guarded = TableFacts { is_guarded: true, ..on };
-    check(
-        &table("t", &guarded, Some(On)),
+    judged(
+        &guarded,
+        Some(On),
         &[(Proved, "rule is on"), even, (Finding, "--step guard --back"), below, (Note, "2 rows")],
     );
 }
@@ -125,34 +130,24 @@ fn tables_that_have_moved() {
         (Proved, "has given no id that is not in the table"),
     );
     let below = (Proved, "all below");
-    check(
-        &table("t", &sequence(2, (3, 3, 12), Some(20)), Some(Moved)),
-        &[on, still, guard, below, (Proved, "all 3 rows above 9")],
-    );
-    check(
-        &table("t", &sequence(2, (0, 0, 12), Some(20)), Some(Moved)),
-        &[on, still, guard, (Proved, "no row has an id above 9, where the server's counter would continue")],
-    );
+    let moved = |facts: &TableFacts, expect: &[(Outcome, &str)]| {
+        judged(facts, Some(Moved), &[&[on, still, guard], expect].concat());
+    };
+    moved(&sequence(2, (3, 3, 12), Some(20)), &[below, (Proved, "all 3 rows above 9")]);
+    let none = "no row has an id above 9, where the server's counter would continue";
+    moved(&sequence(2, (0, 0, 12), Some(20)), &[(Proved, none)]);
     // The counter of another table, or of another server.
     let below_it = TableFacts { counter: Some(9), highest: 8, ..sequence(2, (0, 0, 8), Some(20)) };
-    check(
-        &table("t", &below_it, Some(Moved)),
-        &[on, still, guard, (Finding, "counter is at 9, so rows above 9 do not show the ids that it gives")],
-    );
-    check(
-        &table("t", &sequence(2, (1, 1, 12), Some(20)), Some(Moved)),
-        &[on, still, guard, below, (Proved, "the only row above 9 has an id of the generator")],
-    );
+    moved(&below_it, &[(Finding, "counter is at 9, so rows above 9 do not show the ids that it gives")]);
+    let only = "the only row above 9 has an id of the generator";
+    moved(&sequence(2, (1, 1, 12), Some(20)), &[below, (Proved, only)]);
     let stray = sequence(2, (3, 2, 12), Some(20));
-    check(
-        &table("t", &stray, Some(Moved)),
-        &[on, still, guard, below, (Finding, "1 row above 9 has an id of other writers (11 to 13)")],
-    );
-    let all = TableFacts { since: None, ..stray.clone() };
-    check(&table("t", &all, Some(Moved)), &[on, still, guard, below, (Open, "--since-id")]);
+    moved(&stray, &[below, (Finding, "1 row above 9 has an id of other writers (11 to 13)")]);
+    moved(&TableFacts { since: None, ..stray.clone() }, &[below, (Open, "--since-id")]);
     let whole = TableFacts { counter: Some(99), is_guarded: true, ..sequence(1, (3, 3, 12), Some(20)) };
-    check(
-        &table("t", &whole, Some(Moved)),
+    judged(
+        &whole,
+        Some(Moved),
         &[
             on,
             (Note, "is at 99, 86 above"),
@@ -161,36 +156,29 @@ fn tables_that_have_moved() {
             (Open, "cannot tell ids of the generator from ids of the counter"),
         ],
     );
-    check(
-        &table("t", &stray, Some(Dropped)),
+    judged(
+        &stray,
+        Some(Dropped),
         &[on, (Finding, "still has AUTO_INCREMENT"), guard, below, (Finding, "past the proxy")],
     );
     let gone = TableFacts { counter: None, ..sequence(2, (3, 3, 12), Some(20)) };
-    check(
-        &table("t", &gone, Some(Dropped)),
-        &[on, (Proved, "no AUTO_INCREMENT"), guard, below, (Proved, "all 3 rows")],
-    );
+    judged(&gone, Some(Dropped), &[on, (Proved, "no AUTO_INCREMENT"), guard, below, (Proved, "all 3 rows")]);
 }
 
 #[test]
 fn tables_that_are_back() {
-    let off = |facts: TableFacts| TableFacts { is_on: false, ..facts };
-    let (is_off, has) = ((Proved, "rule is off"), (Proved, "has AUTO_INCREMENT"));
-    check(
-        &table("t", &off(sequence(2, (3, 0, 12), Some(20))), Some(Back)),
-        &[is_off, has, (Proved, "all 3 rows above 9 have ids of the server's")],
-    );
-    check(
-        &table("t", &off(sequence(2, (3, 1, 12), Some(20))), Some(Back)),
-        &[is_off, has, (Finding, "1 row above 9 has an id of the generator")],
-    );
-    check(
-        &table("t", &off(sequence(2, (0, 0, 12), Some(20))), Some(Back)),
-        &[is_off, has, (Open, "no row has an id above 9 yet")],
-    );
+    for (rows, expect) in [
+        ((3, 0, 12), (Proved, "all 3 rows above 9 have ids of the server's")),
+        ((3, 1, 12), (Finding, "1 row above 9 has an id of the generator")),
+        ((0, 0, 12), (Open, "no row has an id above 9 yet")),
+    ] {
+        let off = TableFacts { is_on: false, ..sequence(2, rows, Some(20)) };
+        judged(&off, Some(Back), &[(Proved, "rule is off"), (Proved, "has AUTO_INCREMENT"), expect]);
+    }
     let bare = TableFacts { counter: None, is_guarded: true, ..sequence(1, (3, 3, 12), Some(20)) };
-    check(
-        &table("t", &bare, Some(Back)),
+    judged(
+        &bare,
+        Some(Back),
         &[
             (Finding, "still on"),
             (Finding, "no AUTO_INCREMENT"),
@@ -213,23 +201,18 @@ fn ids_of_timestamps() {
         TableFacts { ids: Ids::Timestamp(decoded), ..sequence(1, (0, 0, 0), None) }
     };
     let ticks = || Some(Ticks::from([(3, 100)]));
-    check(
-        &table("t", &with(&[id(99, 3), id(7, 3)], ticks()), None),
-        &[(Proved, "2 rows have ids with a time that")],
-    );
-    check(
-        &table("t", &with(&[id(99, 3)], None), None),
-        &[(Open, "1 row has an id of the generator's layout")],
-    );
-    check(
-        &table("t", &with(&[id(99, 3), id(100, 3), id(5, 4), id(6, 4), u64::MAX], ticks()), None),
+    judged(&with(&[id(99, 3), id(7, 3)], ticks()), None, &[(Proved, "2 rows have ids with a time that")]);
+    judged(&with(&[id(99, 3)], None), None, &[(Open, "1 row has an id of the generator's layout")]);
+    judged(
+        &with(&[id(99, 3), id(100, 3), id(5, 4), id(6, 4), u64::MAX], ticks()),
+        None,
         &[
             (Finding, "1 row has an id outside the"),
             (Finding, "2 rows have ids with a node"),
             (Finding, "1 row has an id with a time"),
         ],
     );
-    check(&table("t", &with(&[], ticks()), None), &[]);
+    judged(&with(&[], ticks()), None, &[]);
 }
 
 #[test]

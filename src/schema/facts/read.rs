@@ -14,7 +14,7 @@ use crate::ids::layout::Moment;
 use crate::rules::RuleSet;
 use crate::rules::column::Meant;
 use crate::rules::model::{ColumnShape, Rule, holds_text};
-use crate::schema::{Schema, SchemaError, TableKind, within};
+use crate::schema::{Schema, SchemaError, TableKind, number, within};
 use crate::table_name::{NameCase, TableName};
 use crate::text_query::with_values;
 
@@ -298,10 +298,6 @@ fn is_same(case: NameCase, found: &str, wanted: &str) -> bool {
 fn text(row: &Row, at: usize) -> Option<String> {
     let bytes = row.get_opt::<Option<Vec<u8>>, _>(at)?.ok()??;
     Some(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-fn number(row: &Row, at: usize) -> Option<u64> {
-    row.get_opt::<Option<u64>, _>(at)?.ok()?
 }
 
 fn mark_primary_key(table: &mut TableFacts) {
