@@ -9,8 +9,6 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
-
 use super::LostLines;
 
 /// Lines are put together up to so many bytes.
@@ -29,11 +27,6 @@ pub(super) struct Writer {
     thread: Arc<JoinHandle<()>>,
     /// Lines that were taken from the senders and are not in the file.
     held: Arc<AtomicU64>,
-}
-
-#[derive(Serialize)]
-struct Lost {
-    lost_lines: u64,
 }
 
 /// Lines on their way into the file.
@@ -171,10 +164,9 @@ impl<W: Write> Sink<W> {
         if !self.bytes.is_empty() {
             self.give_up();
         }
-        let lost_lines = self.lost.here.load(Ordering::Relaxed);
-        if let (1.., Ok(mut line)) = (lost_lines, serde_json::to_vec(&Lost { lost_lines })) {
-            line.push(b'\n');
-            self.take(&line, path);
+        let lost = self.lost.here.load(Ordering::Relaxed);
+        if lost > 0 {
+            self.take(format!("{{\"lost_lines\":{lost}}}\n").as_bytes(), path);
             self.flush(path);
         }
     }

@@ -83,14 +83,8 @@ pub(super) struct Act<'a> {
     findings: &'a mut Findings,
 }
 
-/// A password is in one of these places.
-pub(super) struct Passwords<'a> {
-    pub(super) plain: Option<&'a Secret>,
-    pub(super) file: Option<&'a Path>,
-    pub(super) env: Option<&'a str>,
-    /// True if the password may be "": some servers' accounts have none.
-    pub(super) may_be_empty: bool,
-}
+/// A password is in one of these places: the key itself, a file, an environment variable.
+pub(super) type Passwords<'a> = (Option<&'a Secret>, Option<&'a Path>, Option<&'a str>);
 
 impl Act<'_> {
     pub(super) fn error(&mut self, key: &str, text: impl std::fmt::Display) {
@@ -278,22 +272,21 @@ impl Act<'_> {
 
     fn control(&mut self) -> Option<Account> {
         let control = self.source.keys.backend.control.as_ref()?;
-        let password = self.password(
-            "backend.control",
-            &Passwords {
-                plain: control.password.as_ref(),
-                file: control.password_file.as_deref(),
-                env: control.password_env.as_deref(),
-                may_be_empty: true,
-            },
-        );
+        let places =
+            (control.password.as_ref(), control.password_file.as_deref(), control.password_env.as_deref());
+        let password = self.password("backend.control", places, true);
         Some(Account { user: control.user.clone()?, password: password? })
     }
 
-    /// The password of an account whose keys are in `table`.
-    pub(super) fn password(&mut self, table: &str, places: &Passwords<'_>) -> Option<Secret> {
+    /// The password of an account whose keys are in `table`. `may_be_empty`: some servers' accounts have none.
+    pub(super) fn password(
+        &mut self,
+        table: &str,
+        places: Passwords<'_>,
+        may_be_empty: bool,
+    ) -> Option<Secret> {
         let name = |key| format!("{table}.{key}");
-        let (key, found) = match (places.plain, places.file, places.env) {
+        let (key, found) = match places {
             (Some(password), None, None) => {
                 self.warn_if_others_read(&name("password"));
                 (name("password"), Some(password.clone()))
@@ -309,7 +302,7 @@ impl Act<'_> {
                 (key, value.ok().map(|text| Secret::new(text.to_owned())))
             }
             (None, None, None) => {
-                let none = if places.may_be_empty { " (\"\" for none)" } else { "" };
+                let none = if may_be_empty { " (\"\" for none)" } else { "" };
                 let why = format!("needs a password; write password_file, password_env or password{none}");
                 self.error(table, why);
                 return None;
@@ -320,7 +313,7 @@ impl Act<'_> {
                 return None;
             }
         };
-        if !places.may_be_empty && found.as_ref().is_some_and(|password| password.reveal().is_empty()) {
+        if !may_be_empty && found.as_ref().is_some_and(|password| password.reveal().is_empty()) {
             self.error(&key, "is an empty password, and anybody could log in with it; write a password");
             return None;
         }
@@ -362,13 +355,9 @@ impl Act<'_> {
         let mut users = Vec::new();
         for (nth, user) in keys.iter().enumerate() {
             let table = format!("admin.users[{nth}]");
-            let places = Passwords {
-                plain: user.password.as_ref(),
-                file: user.password_file.as_deref(),
-                env: user.password_env.as_deref(),
-                may_be_empty: false,
-            };
-            let password = self.password(&table, &places);
+            let places =
+                (user.password.as_ref(), user.password_file.as_deref(), user.password_env.as_deref());
+            let password = self.password(&table, places, false);
             // A name that is missing has its finding.
             let Some(name) = &user.name else { continue };
             let key = format!("{table}.name");

@@ -168,29 +168,26 @@ mod tests {
     #[test]
     fn what_acts_and_what_waits() {
         let server = "[backend]\naddress = \"127.0.0.1:3306\"\n";
-        check(server, &[], |_| true);
+        let more = |keys: &str, waiting: &[&str], acts: fn(&Config) -> bool| {
+            check(&format!("{server}{keys}"), waiting, acts);
+        };
+        more("", &[], |_| true);
         check("[backend]\naddress = \"127.0.0.1:3307\"\n", &["backend.address"], |new| {
             new.proxy.backend.addresses[0].to_string() == "127.0.0.1:3306"
         });
-        check(&format!("{server}[limits]\nconnections = 7\n"), &[], |new| {
-            new.proxy.limits.connections_max == 7
-        });
-        check(&format!("{server}[rules]\npath = \"others\"\n"), &[], |new| {
-            new.rules.path.ends_with("others")
-        });
-        check(&format!("{server}[store]\ndeadline = \"2s\"\npath = \"x.redb\"\n"), &["store.*"], |new| {
-            new.store.deadline.as_secs() == 2
-        });
-        check(&format!("{server}[http]\naddress = \"off\"\n"), &["http.address"], |new| new.http.is_some());
-        check(&format!("{server}[http]\naddress = \"127.0.0.1:3309\"\n"), &[], |new| new.http.is_some());
+        more("[limits]\nconnections = 7\n", &[], |new| new.proxy.limits.connections_max == 7);
+        more("[rules]\npath = \"others\"\n", &[], |new| new.rules.path.ends_with("others"));
+        let store = "[store]\ndeadline = \"2s\"\npath = \"x.redb\"\n";
+        more(store, &["store.*"], |new| new.store.deadline.as_secs() == 2);
+        more("[http]\naddress = \"off\"\n", &["http.address"], |new| new.http.is_some());
+        more("[http]\naddress = \"127.0.0.1:3309\"\n", &[], |new| new.http.is_some());
         // The default name hangs on the address.
-        let text =
-            format!("{server}[listen]\naddress = \"127.0.0.1:1\"\n[listen.tls]\nmode = \"required\"\n");
-        check(&text, &["listen.address", "proxy.name"], |new| {
+        let listen = "[listen]\naddress = \"127.0.0.1:1\"\n[listen.tls]\nmode = \"required\"\n";
+        more(listen, &["listen.address", "proxy.name"], |new| {
             new.proxy.listen_tls.mode == crate::proxy::settings::ListenTlsMode::Required
         });
         // The console's address comes with its first user.
-        let text = format!("{server}[[admin.users]]\nname = \"dba\"\npassword = \"x\"\n");
-        check(&text, &["admin.address"], |new| new.admin.address.is_none() && new.admin.users.len() == 1);
+        let users = "[[admin.users]]\nname = \"dba\"\npassword = \"x\"\n";
+        more(users, &["admin.address"], |new| new.admin.address.is_none() && new.admin.users.len() == 1);
     }
 }

@@ -1,6 +1,6 @@
 //! Which store, and how it is reached.
 
-use super::act::{Act, Passwords};
+use super::act::Act;
 use super::keys::{self, ConfigFile, StoreTlsMode};
 use super::{Account, Etcd, EtcdTls, Mysql, StoreKind};
 use crate::address::{Address, AddressError};
@@ -98,19 +98,14 @@ impl Act<'_> {
 
     fn store_account(&mut self) -> Option<Account> {
         let store = &self.source.keys.store;
-        let places = Passwords {
-            plain: store.password.as_ref(),
-            file: store.password_file.as_deref(),
-            env: store.password_env.as_deref(),
-            may_be_empty: true,
-        };
+        let places = (store.password.as_ref(), store.password_file.as_deref(), store.password_env.as_deref());
         let Some(user) = store.user.clone() else {
-            if places.plain.is_some() || places.file.is_some() || places.env.is_some() {
+            if places != (None, None, None) {
                 self.error("store.user", "is missing; a password needs its user");
             }
             return None;
         };
-        Some(Account { user, password: self.password("store", &places)? })
+        Some(Account { user, password: self.password("store", places, true)? })
     }
 
     fn etcd_tls(&mut self) -> Option<EtcdTls> {

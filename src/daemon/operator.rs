@@ -182,7 +182,23 @@ impl Desk for ProxyDesk {
     }
 
     fn backends(&self) -> Vec<BackendRow> {
-        backend_rows(&self.parts)
+        let shared = self.parts.shared.load();
+        let primary = &shared.login.primary;
+        let row = |(nth, address): (usize, &crate::address::Address)| {
+            let seen = primary.seen(nth);
+            let answered = seen.role.filter(|role| *role != Role::Away);
+            BackendRow {
+                address: address.to_string(),
+                is_primary: nth == primary.get(),
+                is_up: seen.is_up(),
+                is_read_only: answered.map(|role| role == Role::ReadOnly),
+                is_replica: answered.filter(|role| *role != Role::ReadOnly).map(|role| role == Role::Replica),
+                connect_errors: seen.failed.iter().map(|(failure, count)| (failure.word(), *count)).collect(),
+                connect_time: metrics::timing(&seen.connected.read()),
+                last_error: seen.last_error,
+            }
+        };
+        self.parts.config.proxy.backend.addresses.iter().enumerate().map(row).collect()
     }
 
     fn sessions(&self) -> Vec<SessionRow> {
@@ -412,25 +428,4 @@ fn session_row(seen: Seen) -> SessionRow {
 fn joined(troubles: impl Iterator<Item = String>) -> Option<String> {
     let all: Vec<_> = troubles.collect();
     (!all.is_empty()).then(|| all.join("; "))
-}
-
-/// The servers of `backend.address`, in its order.
-fn backend_rows(parts: &Parts) -> Vec<BackendRow> {
-    let shared = parts.shared.load();
-    let primary = &shared.login.primary;
-    let row = |(nth, address): (usize, &crate::address::Address)| {
-        let seen = primary.seen(nth);
-        let answered = seen.role.filter(|role| *role != Role::Away);
-        BackendRow {
-            address: address.to_string(),
-            is_primary: nth == primary.get(),
-            is_up: seen.is_up(),
-            is_read_only: answered.map(|role| role == Role::ReadOnly),
-            is_replica: answered.filter(|role| *role != Role::ReadOnly).map(|role| role == Role::Replica),
-            connect_errors: seen.failed.iter().map(|(failure, count)| (failure.word(), *count)).collect(),
-            connect_time: metrics::timing(&seen.connected.read()),
-            last_error: seen.last_error,
-        }
-    };
-    parts.config.proxy.backend.addresses.iter().enumerate().map(row).collect()
 }

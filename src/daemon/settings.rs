@@ -41,15 +41,10 @@ fn flat(file: &ConfigFile) -> BTreeMap<String, String> {
 /// [`flat`], where a changed secret is another value. For comparing only.
 fn secrets_told_apart(file: &ConfigFile) -> BTreeMap<String, String> {
     let mut rows = flat(file);
-    let mut secrets = vec![("store.password", file.store.password.as_ref())];
-    secrets.push((
-        "backend.control.password",
-        file.backend.control.as_ref().and_then(|control| control.password.as_ref()),
-    ));
+    let control = file.backend.control.as_ref().and_then(|control| control.password.as_ref());
+    let secrets = [("store.password", file.store.password.as_ref()), ("backend.control.password", control)];
     for (key, secret) in secrets {
-        if let Some(secret) = secret {
-            rows.insert(key.to_owned(), secret.reveal().to_owned());
-        }
+        rows.extend(secret.map(|secret| (key.to_owned(), secret.reveal().to_owned())));
     }
     for password in file.admin.users.iter().filter_map(|user| user.password.as_ref()) {
         *rows.entry("admin.users".to_owned()).or_default() += password.reveal();

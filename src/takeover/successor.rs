@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use tokio::sync::watch;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::timeout;
 
 use crate::ids::errors::TakeError;
 use crate::ids::generator::Advanced;
@@ -55,7 +55,7 @@ impl RemoteSuccessor {
         self.state.send_replace(State::Ended);
     }
 
-    async fn ask(&self, target: &Target, request: &Request, until: Instant) -> Result<Reply, TakeError> {
+    async fn ask(&self, target: &Target, request: &Request, deadline: Duration) -> Result<Reply, TakeError> {
         let lost =
             |reason: String| TakeError::Successor { generator: target.rule.generator.to_string(), reason };
         let asking = async {
@@ -71,7 +71,7 @@ impl RemoteSuccessor {
                 Err(error) => Err(error.to_string()),
             }
         };
-        match timeout_at(until, asking).await {
+        match timeout(deadline, asking).await {
             Ok(answer) => answer.map_err(lost),
             Err(_) => Err(lost("it does not answer".to_owned())),
         }
@@ -122,9 +122,8 @@ fn odd(target: &Target) -> TakeError {
 #[async_trait]
 impl Successor for RemoteSuccessor {
     async fn take(&self, target: &Target, n: NonZeroU64, deadline: Duration) -> Result<IdBlock, TakeError> {
-        let until = Instant::now() + deadline;
         let request = Request::Take { target: ruled_table(target), n, deadline_ms: millis(deadline) };
-        match self.ask(target, &request, until).await? {
+        match self.ask(target, &request, deadline).await? {
             Reply::Ids { first } => IdBlock::new(first, target.spacing, n).ok_or_else(|| odd(target)),
             _ => Err(odd(target)),
         }
@@ -136,20 +135,18 @@ impl Successor for RemoteSuccessor {
         id: u64,
         deadline: Duration,
     ) -> Result<Advanced, TakeError> {
-        let until = Instant::now() + deadline;
         let request = Request::Pass { target: ruled_table(target), id, deadline_ms: millis(deadline) };
-        match self.ask(target, &request, until).await? {
+        match self.ask(target, &request, deadline).await? {
             Reply::Passed(advanced) => Ok(advanced),
             _ => Err(odd(target)),
         }
     }
 
     async fn look(&self, target: &Target, look: Look, deadline: Duration) -> Result<(), TableError> {
-        let until = Instant::now() + deadline;
         let Look { raises, read } = look;
         let request =
             Request::Look { target: ruled_table(target), raises, read, deadline_ms: millis(deadline) };
-        match self.ask(target, &request, until).await? {
+        match self.ask(target, &request, deadline).await? {
             Reply::Looked => Ok(()),
             Reply::Unseen { why, is_locked } => Err(TableError::Unseen(Unseen { why, is_locked })),
             _ => Err(odd(target).into()),

@@ -64,17 +64,12 @@ async fn ask_backend(schema: Option<&Schema>) -> Backend {
             let theirs = Duration::from_micros(theirs.micros()).as_secs_f64();
             // If there are several servers and this one is read_only, none takes writes: otherwise another one would
             // have been chosen.
-            let read_only = schema.is_read_only().await;
-            let role = match read_only {
-                Ok(true) => Role::ReadOnly,
-                Ok(false) => Role::Writable,
-                Err(_) => Role::Away,
+            let (role, trouble) = match schema.is_read_only().await {
+                Ok(true) => (Role::ReadOnly, Some("the server is read_only".to_owned())),
+                Ok(false) => (Role::Writable, None),
+                Err(error) => (Role::Away, Some(error.to_string())),
             };
             note_role(schema, role);
-            let trouble = match read_only {
-                Ok(is_read_only) => is_read_only.then(|| "the server is read_only".to_owned()),
-                Err(error) => Some(error.to_string()),
-            };
             Backend { drift: Some(ours - theirs), trouble }
         }
         Err(error) => {

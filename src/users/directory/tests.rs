@@ -13,7 +13,7 @@ use crate::users::change::{Change, ChangeRefused, Changed, What};
 use crate::users::rights::{Right, Scope};
 use crate::users::throttle::{Throttle, Tried};
 use crate::users::turns::Asker;
-use crate::users::{Home, Role, User};
+use crate::users::{Home, Login, Role, User};
 
 fn change(user: &str, what: What) -> Change {
     Change { user: user.to_owned(), what }
@@ -33,10 +33,12 @@ fn revoke(user: &str, right: Right, on: &str) -> Change {
 
 /// Each of a proxy of its own, on one store.
 fn fleet<const N: usize>(store: &Arc<MemoryStore>) -> [Arc<Directory>; N] {
-    std::array::from_fn(|_| {
-        let directory = Directory::new(store.clone(), &[], Duration::from_mins(10));
-        Arc::new(directory)
-    })
+    std::array::from_fn(|_| Arc::new(Directory::new(store.clone(), &[], Duration::from_mins(10))))
+}
+
+/// By a throttle of its own: what was wrong before does not count.
+async fn log_in(directory: &Arc<Directory>, name: &str, given: &str) -> Tried<Login> {
+    directory.log_in(&Arc::default(), None, name.as_bytes(), given.as_bytes()).await
 }
 
 /// The users that a directory's roster has, as text.
@@ -74,8 +76,7 @@ async fn what_one_proxy_changes_the_others_know_after_a_look() {
 
 #[tokio::test(start_paused = true)]
 async fn where_nothing_has_changed_nothing_is_read_but_one_record() {
-    let store = Arc::new(MemoryStore::new());
-    let [here] = fleet(&store);
+    let [here] = fleet(&Arc::new(MemoryStore::new()));
     here.change(&create("app")).await.unwrap();
     let (roster, listed) = (here.roster(), here.known.lock().listed);
     tokio::time::advance(LIST_AGE_MAX / 2).await;
@@ -137,8 +138,7 @@ async fn a_change_that_is_asked_for_again_is_told() {
         store.set_away(false);
         first.look().await;
         third.look().await;
-        let login = third.log_in(&Arc::new(Throttle::default()), None, b"app", text.as_bytes()).await;
-        assert!(matches!(login, Tried::Right(_)));
+        assert!(matches!(log_in(&third, "app", &text).await, Tried::Right(_)));
     }
 }
 
@@ -195,8 +195,7 @@ async fn a_record_that_cannot_be_read_is_a_user_who_may_do_nothing() {
 
 #[tokio::test]
 async fn users_of_the_file_are_the_files() {
-    let store = Arc::new(MemoryStore::new());
-    let [here] = fleet(&store);
+    let [here] = fleet(&Arc::new(MemoryStore::new()));
     here.change(&create("app")).await.unwrap();
     let own = Arc::new(User::of_file("app", "x".to_owned().into(), Role::Read));
     here.set_file(&[own], Duration::MAX);
@@ -261,15 +260,10 @@ async fn logins() {
     let made = here.change(&change("app", What::Token { expires: None })).await;
     let Ok(Changed::Token { token, text }) = made else { panic!("no token") };
     here.change(&create("other")).await.unwrap();
-    let is_right = async |name: &str, given: &str| {
-        // A throttle of its own: what was wrong before does not count.
-        let verdict =
-            here.log_in(&Arc::new(Throttle::default()), None, name.as_bytes(), given.as_bytes()).await;
-        match verdict {
-            Tried::Right(login) => login.user.name == name,
-            Tried::Wrong => false,
-            other => panic!("{other:?}"),
-        }
+    let is_right = async |name: &str, given: &str| match log_in(&here, name, given).await {
+        Tried::Right(login) => login.user.name == name,
+        Tried::Wrong => false,
+        other => panic!("{other:?}"),
     };
     // Twice: first by the slow hash, then as it is remembered.
     for _ in 0..2 {
@@ -291,19 +285,14 @@ async fn logins() {
     // The record in the store has no password and no token.
     let json = String::from_utf8(store.load(&Key::user("app")).await.unwrap().unwrap().value).unwrap();
     assert!(!json.contains("s3cret") && !json.contains(text.as_str()), "{json}");
-    let Tried::Right(login) =
-        here.log_in(&Arc::new(Throttle::default()), None, b"app", text.as_bytes()).await
-    else {
-        panic!("no login")
-    };
+    let Tried::Right(login) = log_in(&here, "app", &text).await else { panic!("no login") };
     here.change(&change("app", What::Password("another".to_owned().into()))).await.unwrap();
     assert!(login.as_of(&here.roster()).is_some(), "it came by the token");
     assert!(!is_right("app", "s3cret").await && is_right("app", "another").await);
     here.change(&change("app", What::DropToken { id: token.id() })).await.unwrap();
     assert!(login.as_of(&here.roster()).is_none() && !is_right("app", &text).await);
     // A proxy that has not read the store yet cannot say that a password is wrong.
-    let unsure = late.log_in(&Arc::new(Throttle::default()), None, b"app", b"another").await;
-    assert!(matches!(unsure, Tried::Unsure));
+    assert!(matches!(log_in(&late, "app", "another").await, Tried::Unsure));
 }
 
 /// A login that is given up leaves its hash to be made, and no other hash is made beside it: each takes 19 MiB.
@@ -338,17 +327,13 @@ async fn is_pending<T>(mut future: std::pin::Pin<&mut impl Future<Output = T>>) 
 
 #[tokio::test]
 async fn a_token_ends_at_its_time() {
-    let store = Arc::new(MemoryStore::new());
-    let [here] = fleet(&store);
+    let [here] = fleet(&Arc::new(MemoryStore::new()));
     here.change(&change("app", What::Create { password: None, if_not_exists: false })).await.unwrap();
     // The store has whole seconds, and so has this time.
     let expires = SystemTime::UNIX_EPOCH + Duration::from_hours(24 * 365 * 200);
     let made = here.change(&change("app", What::Token { expires: Some(expires) })).await;
     let Ok(Changed::Token { text, .. }) = made else { panic!("no token") };
-    let throttle = Arc::new(Throttle::default());
-    let Tried::Right(login) = here.log_in(&throttle, None, b"app", text.as_bytes()).await else {
-        panic!("no login")
-    };
+    let Tried::Right(login) = log_in(&here, "app", &text).await else { panic!("no login") };
     let at = |time| login.as_of(&here.known.lock().roster(time)).is_some();
     assert_eq!([at(expires - Duration::from_secs(1)), at(expires)], [true, false]);
 }
