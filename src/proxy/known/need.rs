@@ -165,7 +165,7 @@ impl Supplied {
             Need::Views | Need::Sequences(_) | Need::Users => self.lookups += 1,
             Need::Table { name, again } => {
                 self.lookups += 1;
-                if is_first {
+                if is_first && !*again {
                     self.since.get_or_insert_with(|| tables.ddl_seen());
                 }
                 if *again {
@@ -185,7 +185,7 @@ impl Supplied {
         self.lookups < LOOKUPS_MAX
     }
 
-    /// True if the table's columns may be read again, which did not fit the text.
+    /// True if the table's columns may be read again, for their age or because they did not fit the text.
     pub(crate) fn may_read_again(&self, table: &TableName) -> bool {
         self.may_look() && !self.read_again.contains(table)
     }
