@@ -26,5 +26,9 @@ pub(super) fn each_seed<F: Future<Output = Log>>(ids_min: usize, simulate: impl 
         assert_eq!(log, run(seed), "seed {seed}: two runs");
         issued += log.len();
     }
-    assert!(issued > count * ids_min, "{issued} ids of {count} seeds: the simulation must not be idle");
+    // A single seed may have drawn many faults.
+    assert!(
+        count == 1 || issued > count * ids_min,
+        "{issued} ids of {count} seeds: the simulation must not be idle"
+    );
 }
