@@ -250,8 +250,7 @@ impl Ready {
 }
 
 impl Relay {
-    /// Sends a command of ours to the backend before the client's next one. The client's lane must
-    /// be clear.
+    /// Sends a command of ours to the backend before the client's next one.
     pub(super) fn send_own(&mut self, purpose: Purpose, reply: Reply, payload: &[u8]) {
         put_packets(self.up.out(), 0, payload);
         if let Some(follower) = Follower::new(reply, self.forms) {

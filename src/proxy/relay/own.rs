@@ -29,7 +29,7 @@ const STATE_UNREADABLE: &str =
     "cannot read the session's state: Rowstamp refuses the session's statements on tables with a rule";
 
 impl Relay {
-    /// Sends a question before the client's next command. The client's lane must be clear.
+    /// Sends a question before the client's next command.
     pub(crate) fn send_question(&mut self, question: &Question<'_>) {
         match question {
             Question::Query(sql) => self.query_own(Purpose::Asked, sql),

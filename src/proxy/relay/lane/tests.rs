@@ -14,6 +14,14 @@ fn send(lane: &mut Lane, to: &mut Vec<u8>) {
     assert!(matches!(done, Poll::Ready(Ok(()))));
 }
 
+/// Sends to a peer that takes so many bytes.
+fn send_some(lane: &mut Lane, to: &mut Vec<u8>, n: usize) {
+    let (mut taken, mut sent) = (vec![0; n], 0);
+    let mut peer = std::io::Cursor::new(&mut taken[..]);
+    let _ = lane.poll_send(&mut Context::from_waker(Waker::noop()), &mut peer, &mut sent);
+    to.extend_from_slice(&taken[..sent]);
+}
+
 fn fill(lane: &mut Lane, mut from: &[u8], wanted: usize) -> usize {
     match lane.poll_fill(&mut Context::from_waker(Waker::noop()), &mut from, wanted) {
         Poll::Ready(Ok(n)) => n,
@@ -28,7 +36,7 @@ enum Dealt {
     Ours(Vec<u8>),
     Replace(usize, Option<Vec<u8>>),
     PutBack(usize, Vec<u8>),
-    Send,
+    Send(usize),
 }
 
 proptest! {
@@ -41,7 +49,7 @@ proptest! {
             vec(any::<u8>(), 0..9).prop_map(Dealt::Ours),
             (0..9usize, option::of(vec(any::<u8>(), 0..9))).prop_map(|(n, with)| Dealt::Replace(n, with)),
             (0..9usize, vec(any::<u8>(), 0..9)).prop_map(|(n, bytes)| Dealt::PutBack(n, bytes)),
-            Just(Dealt::Send),
+            (0..20usize).prop_map(Dealt::Send),
         ], 0..20),
     ) {
         let (mut lane, mut to) = (Lane::holding(&held), Vec::new());
@@ -69,7 +77,7 @@ proptest! {
                     window.splice(..n.min(window.len()), bytes.iter().copied());
                     lane.put_back(n, bytes);
                 }
-                Dealt::Send => send(&mut lane, &mut to),
+                Dealt::Send(n) => send_some(&mut lane, &mut to, n),
             }
             assert_eq!(lane.window(), window);
         }
