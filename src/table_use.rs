@@ -35,7 +35,7 @@ pub struct Looks {
     pub is_used: AtomicBool,
     /// When the last look began, from which its age counts. `None`: it failed.
     pub looked_at: Mutex<Option<Instant>>,
-    /// The number of looks that have ended well.
+    /// Grows with each look that ends well.
     pub ended: AtomicU64,
     /// The number of times that an id has collided, the server has numbered rows, or a generator could not be raised: each
     /// time it is to be raised above the table's ids.

@@ -32,7 +32,7 @@ pub(super) type Entries = BTreeMap<FoldedName<'static>, Entry>;
 pub(super) struct Entry {
     pub(super) lookup: Lookup,
     pub(super) read_at: Instant,
-    /// the DDL that had been seen before it was read.
+    /// The DDL that had been seen before the table was read.
     pub(super) ddl: u64,
     /// Assigned to its generator, and above its floor.
     is_assigned: bool,
