@@ -289,7 +289,7 @@ impl Relay {
     }
 
     /// Notes that the backend owes the response of a client's command.
-    pub(super) fn owe(&mut self, reply: Reply, may_change_session: bool, nr_shift: u8, note: Note) {
+    pub(super) fn owe(&mut self, reply: Reply, may_change_session: bool, sent: Sent, note: Note) {
         self.known.session.forget_failure();
         let drawn = self.drawn.take();
         let has_drawn = drawn.is_some();
@@ -311,14 +311,14 @@ impl Relay {
         let follower = Follower::new(reply, self.forms);
         self.owes_last = follower.is_some();
         if let Some(follower) = follower {
-            let numbers = self.numbers(nr_shift);
+            let numbers = self.numbers(sent);
             let sees_tracking =
                 reply == Reply::Prepare && std::mem::take(&mut self.prepares_what_sees_tracking);
-            let (arrived, sent) = self.times();
-            self.known.here.changes_at(sent);
+            let (arrived, sent_at) = self.times();
+            self.known.here.changes_at(sent_at);
             let forward = Forward {
                 arrived,
-                sent,
+                sent: sent_at,
                 follower,
                 numbers,
                 may_change_session,
@@ -346,7 +346,7 @@ impl Relay {
     }
 
     /// The packet numbers of a response that begins.
-    fn numbers(&self, nr_shift: u8) -> Numbers {
+    fn numbers(&self, Sent(nr_shift): Sent) -> Numbers {
         match self.framed {
             Framed { client: true, .. } => Numbers::Due(self.command_packets),
             Framed { backend: true, .. } => Numbers::From(self.command_packets),
@@ -358,8 +358,7 @@ impl Relay {
     /// asked for it; the end of the response is ours.
     pub(super) fn send_load(&mut self, payload: &[u8]) {
         self.send_own(Purpose::Asked, Reply::Query, payload);
-        let nr_shift = nr_shift(self.command_packets.into(), packets_of(payload.len()));
-        let numbers = self.numbers(nr_shift);
+        let numbers = self.numbers(Sent::of(self.command_packets.into(), packets_of(payload.len())));
         if let Some(Outstanding::Own(own)) = self.outstanding.back_mut() {
             own.file = Some(numbers);
         }
@@ -371,35 +370,35 @@ impl Relay {
         &mut self,
         (plan, ranges): (&Plan, &[IdBlock]),
         arrived: Arrived,
-    ) -> Option<u8> {
+    ) -> Option<Sent> {
         let packets = self.up.replace(arrived.window_bytes, |window, out| {
             let payload = payload_of(window, arrived.window_bytes);
             let (before, text) = arrived.split(&payload);
             out.extend_from_slice(before);
             plan.splice_into(text, ranges, out)
         })?;
-        Some(nr_shift(arrived.packets, packets))
+        Some(Sent::of(arrived.packets, packets))
     }
 
     /// Sends `payload` in place of the client's, which is dropped from the window. Returns what the
     /// response's packet numbers must be moved by.
-    pub(super) fn send_instead(&mut self, payload: &[u8], arrived: Arrived) -> u8 {
+    pub(super) fn send_instead(&mut self, payload: &[u8], arrived: Arrived) -> Sent {
         self.up.skip(arrived.window_bytes);
         self.send_for_client(payload, arrived.packets)
     }
 
     /// [`Relay::send_instead`] with packets that were made ready.
-    pub(super) fn send_ready(&mut self, ready: Ready, arrived: Arrived) -> u8 {
+    pub(super) fn send_ready(&mut self, ready: Ready, arrived: Arrived) -> Sent {
         self.up.skip(arrived.window_bytes);
         self.up.push(ready.bytes);
-        nr_shift(arrived.packets, ready.packets)
+        Sent::of(arrived.packets, ready.packets)
     }
 
     /// Sends `payload` for a command of the client's that is no longer in the window, after what is
     /// to be sent already. Returns what [`Relay::send_instead`] does.
-    pub(super) fn send_for_client(&mut self, payload: &[u8], client_packets: usize) -> u8 {
+    pub(super) fn send_for_client(&mut self, payload: &[u8], client_packets: usize) -> Sent {
         put_packets(self.up.out(), 0, payload);
-        nr_shift(client_packets, packets_of(payload.len()))
+        Sent::of(client_packets, packets_of(payload.len()))
     }
 
     /// Answers in place of the backend, in its turn. `packets` is how many packets the client's
@@ -494,10 +493,15 @@ impl Relay {
     }
 }
 
-/// The shift that makes a response's packet numbers continue from the client's own packets. They wrap, as it
-/// does.
-fn nr_shift(client_packets: usize, sent_packets: usize) -> u8 {
-    number_after(client_packets.wrapping_sub(sent_packets))
+/// A command is on its way, and its answer is owed. The shift makes the answer's packet numbers continue from the client's own
+/// packets; numbers wrap, and so does the shift.
+#[must_use = "the answer is owed: give it to `Relay::owe`"]
+pub(super) struct Sent(u8);
+
+impl Sent {
+    fn of(client_packets: usize, sent_packets: usize) -> Self {
+        Sent(number_after(client_packets.wrapping_sub(sent_packets)))
+    }
 }
 
 /// A refusal as a packet that answers a command of so many packets.

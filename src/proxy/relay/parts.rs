@@ -7,7 +7,7 @@ use crate::mysql::ok::OkPacket;
 use crate::mysql::ok::status::MORE_RESULTS;
 use crate::mysql::packet::{HEADER_BYTES, PAYLOAD_BYTES_MAX, as_packets};
 use crate::mysql::response::Control;
-use crate::proxy::relay::{Arrived, DownState, Fate, Relay, Step, nr_shift, number_after};
+use crate::proxy::relay::{Arrived, DownState, Fate, Relay, Sent, Step, number_after};
 
 /// The rest of a packet that was cut.
 #[derive(Debug)]
@@ -32,8 +32,8 @@ enum State {
 impl Arrived {
     /// The shift of its response's packet numbers, where the packet passes as it came: the numbers of a later
     /// part do not begin after its own packets.
-    pub(crate) fn shift(self) -> u8 {
-        nr_shift(self.packets, self.window_bytes / (HEADER_BYTES + PAYLOAD_BYTES_MAX) + 1)
+    pub(crate) fn passed(self) -> Sent {
+        Sent::of(self.packets, self.window_bytes / (HEADER_BYTES + PAYLOAD_BYTES_MAX) + 1)
     }
 }
 

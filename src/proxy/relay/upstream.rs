@@ -16,7 +16,7 @@ use crate::proxy::known::statements::{Kept, PreparedStatement, Source, Statement
 use crate::proxy::known::tracking::{STATE_SQL, TRACK_SQL};
 use crate::proxy::relay::glances::Treatment;
 use crate::proxy::relay::outstanding::{Numbers, Outstanding, Purpose};
-use crate::proxy::relay::{Arrived, DownState, Event, Relay, Step, UpState, Violation, number_after};
+use crate::proxy::relay::{Arrived, DownState, Event, Relay, Sent, Step, UpState, Violation, number_after};
 use crate::rewrite::plan::effects::Effects;
 use crate::rewrite::planner;
 use crate::sql::look::{
@@ -258,7 +258,7 @@ impl Relay {
             }
         }
         self.command_packets = 1;
-        self.owe(self.reply_to(command), may_change_session, 0, note);
+        self.owe(self.reply_to(command), may_change_session, Sent::of(1, 1), note);
         if command.names_statement() {
             if command == Command::StmtExecute
                 && let Some(statement) =
@@ -449,7 +449,7 @@ impl Relay {
                 _ => {}
             }
         }
-        self.owe(command.reply(), false, arrived.shift(), note);
+        self.owe(command.reply(), false, arrived.passed(), note);
         self.up.accept(window_bytes);
     }
 
@@ -470,7 +470,7 @@ impl Relay {
             self.known.statements.forget_last();
         }
         self.command_packets = 1;
-        self.owe(command.reply(), false, 0, Note::Nothing);
+        self.owe(command.reply(), false, Sent::of(1, 1), Note::Nothing);
         self.pass_packet(header)
     }
 

@@ -27,7 +27,7 @@ impl Session {
         }
         self.audit_drawn();
         let reply = self.relay.reply_to(arrived.command);
-        self.relay.owe(reply, may_change_session, arrived.shift(), note);
+        self.relay.owe(reply, may_change_session, arrived.passed(), note);
         self.relay.up.accept(arrived.window_bytes);
         Progress::Done
     }
@@ -83,14 +83,14 @@ impl Session {
             return self.pass(arrived, may_change_session, note);
         }
         self.relay.keep(arrived, &inserts);
-        let nr_shift = if let Some(ready) = ready {
+        let sent = if let Some(ready) = ready {
             Some(self.relay.send_ready(ready, arrived))
         } else {
             self.audit(Some(arrived.text(&self.relay.payload(arrived))), &inserts);
             self.relay.send_spliced((&plan, &ranges), arrived)
         };
         self.audit_drawn();
-        let Some(nr_shift) = nr_shift else {
+        let Some(sent) = sent else {
             return self.refuse(arrived, &Refusal::NoId("the ids do not fit the plan".into()));
         };
         // The wrapper sets it again; where the statement fails, what the function shows is
@@ -100,7 +100,7 @@ impl Session {
         }
         self.spend_set_id(&inserts);
         let note = Note::statements(inserts, explicit, plan.effects);
-        self.relay.owe(arrived.command.reply(), may_change_session, nr_shift, note);
+        self.relay.owe(arrived.command.reply(), may_change_session, sent, note);
         Progress::Done
     }
 
@@ -121,11 +121,11 @@ impl Session {
         self.audit_source(statement.map(|statement| &*statement.kept.source), note.inserts());
         self.audit_drawn();
         self.put_server_id(arrived, &mut payload);
-        let nr_shift = match ready {
+        let sent = match ready {
             Some(ready) => self.relay.send_ready(ready, arrived),
             None => self.relay.send_instead(&payload, arrived),
         };
-        self.relay.owe(arrived.command.reply_to(&payload), note.moves_ids(), nr_shift, note);
+        self.relay.owe(arrived.command.reply_to(&payload), note.moves_ids(), sent, note);
         Progress::Done
     }
 

@@ -303,9 +303,9 @@ impl Session {
             let sql = format!("SET last_insert_id={}", facts.last_insert_id);
             self.relay.query_own(Purpose::LastInsertId, sql);
         }
-        let nr_shift = self.relay.send_for_client(&payload, self.relay.command_packets.into());
+        let sent = self.relay.send_for_client(&payload, self.relay.command_packets.into());
         let note = Note::Statements { inserts, explicit: explicit.into_iter().collect(), effects };
-        self.relay.owe(Command::Query.reply(), note.moves_ids(), nr_shift, note);
+        self.relay.owe(Command::Query.reply(), note.moves_ids(), sent, note);
         self.relay.known.session.warned = warned.map(|warned| Box::new(warned.stored()));
         if let Some(id) = ours {
             self.relay.close(id);
@@ -393,10 +393,10 @@ impl Session {
     async fn forward_staged(&mut self, job: &Job<'_>, why: &str) -> Result<(), Stop> {
         self.trace_forwarded(job.text, why);
         self.until(|relay| relay.up.is_clear()).await?;
-        let nr_shift = self.relay.send_for_client(job.payload, self.relay.command_packets.into());
+        let sent = self.relay.send_for_client(job.payload, self.relay.command_packets.into());
         let effects = Effects::forwarded(vec![job.insert.target.clone()]);
         let note = Note::statements(Vec::new(), Vec::new(), effects);
-        self.relay.owe(Command::Query.reply(), true, nr_shift, note);
+        self.relay.owe(Command::Query.reply(), true, sent, note);
         Ok(())
     }
 
@@ -411,10 +411,9 @@ impl Session {
             Err(_) => text.to_vec(),
         };
         self.until(|relay| relay.up.is_clear()).await?;
-        let nr_shift =
-            self.relay.send_for_client(&[before, &sent].concat(), self.relay.command_packets.into());
+        let sent = self.relay.send_for_client(&[before, &sent].concat(), self.relay.command_packets.into());
         let note = Note::statements(Vec::new(), Vec::new(), plan.effects);
-        self.relay.owe(Command::Query.reply(), false, nr_shift, note);
+        self.relay.owe(Command::Query.reply(), false, sent, note);
         Ok(())
     }
 

@@ -156,8 +156,8 @@ impl Session {
             }
             Some(prepared) => {
                 let payload = command_payload(Command::StmtPrepare, &prepared.text.text);
-                let nr_shift = self.relay.send_instead(&payload, arrived);
-                self.relay.owe(Command::StmtPrepare.reply(), false, nr_shift, note);
+                let sent = self.relay.send_instead(&payload, arrived);
+                self.relay.owe(Command::StmtPrepare.reply(), false, sent, note);
             }
         }
         self.relay.known.statements.prepare(kept);
@@ -197,8 +197,8 @@ impl Session {
             place.copy_from_slice(&ok.statement_id.to_le_bytes());
         }
         self.until(|relay| relay.up.is_clear()).await?;
-        let nr_shift = self.relay.send_instead(&execution, arrived);
-        self.relay.owe(arrived.command.reply_to(&execution), false, nr_shift, note);
+        let sent = self.relay.send_instead(&execution, arrived);
+        self.relay.owe(arrived.command.reply_to(&execution), false, sent, note);
         self.relay.close(ok.statement_id);
         Ok(Progress::Done)
     }
