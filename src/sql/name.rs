@@ -39,11 +39,8 @@ fn to_str(bytes: &[u8], charset: ClientCharset) -> Option<Cow<'_, str>> {
 
 /// True if two column names are the same to the server: letter case does not count.
 pub fn same_column(a: &str, b: &str) -> bool {
-    // As nearly always.
-    if a == b {
-        return true;
-    }
-    if a.is_ascii() && b.is_ascii() {
+    // The same bytes, nearly always.
+    if a == b || a.is_ascii() && b.is_ascii() {
         return a.eq_ignore_ascii_case(b);
     }
     a.chars().flat_map(fold).eq(b.chars().flat_map(fold))

@@ -13,7 +13,6 @@ use crate::proxy::known::Known;
 use crate::proxy::known::drawn::{DrawParam, DrawnIds, PreparedDraws};
 use crate::proxy::known::need::{Need, Unsent};
 use crate::proxy::known::temporary::Hidden;
-use crate::proxy::shared::Shared;
 use crate::rewrite::draws::{Value, refusal, write};
 use crate::rewrite::plan::PARAMS_MAX;
 use crate::rewrite::plan::target::Target;
@@ -25,7 +24,7 @@ use crate::sql::lex::Lexer;
 use crate::sql::name;
 use crate::table_name::TableName;
 use crate::tables::{DrawnFrom, Tables};
-use crate::users::{Charge, Right, Unsure, User};
+use crate::users::{Charge, Directory, Right, Unsure, User};
 
 /// The result of drawing ids for a packet's calls.
 pub(crate) enum Drawing {
@@ -82,7 +81,7 @@ pub(crate) fn draw(known: &mut Known, by: Basis<'_>, text: &[u8]) -> Result<Draw
             "the text of a column cannot be the column's name, because of a character in the text; give the column a name (AS id)",
         )
     })?;
-    let digest = by.shared.audit.is_on().then(|| digest(text, &dialect));
+    let digest = by.is_audited.then(|| digest(text, &dialect));
     Ok(Drawing::Drawn { text: written, taken, digest, prepares })
 }
 
@@ -198,7 +197,7 @@ pub(crate) fn values(
 
 /// The user of ours who draws, if one has the name of the session's.
 fn drawer(known: &mut Known, by: Basis<'_>) -> Result<Option<Arc<User>>, Unsent> {
-    let Some(users) = &by.shared.users else { return Ok(None) };
+    let Some(users) = by.users else { return Ok(None) };
     users.of_sql(known.rights.user()).map_err(|Unsure| {
         if users.is_new() && known.supplied.may_look() {
             return Need::Users.into();
@@ -210,12 +209,12 @@ fn drawer(known: &mut Known, by: Basis<'_>) -> Result<Option<Arc<User>>, Unsent>
 
 /// The charge for `n` ids, if the user may draw them now. `None`: no user of ours draws.
 fn charged<'a>(
-    shared: &'a Shared,
+    users: Option<&'a Directory>,
     user: Option<&'a User>,
     generator: &GeneratorName,
     n: u32,
 ) -> Result<Option<Charge<'a>>, Unsent> {
-    let (Some(users), Some(user)) = (&shared.users, user) else { return Ok(None) };
+    let (Some(users), Some(user)) = (users, user) else { return Ok(None) };
     let (name, generator) = (&user.name, generator.to_string());
     let grant = user.grant(Right::Take, &generator).ok_or_else(|| {
         user.usage.note_denied();
@@ -257,7 +256,7 @@ fn block<'a>(
         ))
         .into());
     }
-    let charge = charged(by.shared, user, generator, n)?;
+    let charge = charged(by.users, user, generator, n)?;
     for _ in 0..RUNS_TRIED_MAX {
         let block = take(known, by.tables, target, n)?;
         if are_runs(&block, &runs, target) {

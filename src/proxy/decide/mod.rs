@@ -1,6 +1,6 @@
 //! Deciding what becomes of a client's command. These are functions over what is known: none of
-//! them waits, asks the server, reads the clock, or moves a byte. They take ids that are at hand, and
-//! count them: nothing else. `serve` calls them, and carries their verdicts out.
+//! them waits, asks the server, or moves a byte. What they are handed may act: tables and users give ids
+//! that are at hand, and count; the verifier and the rehearsal note what they found. `serve` calls them, and carries their verdicts out.
 //!
 //! [`text`] decides statements that come as texts, [`execution`] those that were prepared. What they
 //! lack they say by a [`Need`](crate::proxy::known::need::Need).
@@ -21,14 +21,21 @@ pub(super) mod verdict;
 use std::sync::Arc;
 
 use crate::mysql::command::Command;
-use crate::proxy::shared::Shared;
+use crate::proxy::verifier::Verifier;
 use crate::tables::Tables;
+use crate::users::Directory;
 
 /// The facts that a command is decided by, besides what the session knows.
 #[derive(Clone, Copy)]
 pub(super) struct Basis<'a> {
     pub(super) tables: &'a Arc<Tables>,
-    pub(super) shared: &'a Shared,
+    pub(super) verifier: &'a Verifier,
+    /// The users of ours, whose rights limit what calls draw.
+    pub(super) users: Option<&'a Directory>,
+    /// `rewrite.on_doubt` is "forward".
+    pub(super) forwards: bool,
+    /// Each statement with calls is noted in `log.audit`.
+    pub(super) is_audited: bool,
     pub(super) command: Command,
     /// The prepared statement that the command names, by the client's id.
     pub(super) statement: Option<u32>,

@@ -34,8 +34,8 @@ pub(crate) fn doubted(
     judged: Result<Verdict, Unsent>,
 ) -> Result<Verdict, Unsent> {
     let why = match &judged {
-        Err(Unsent::Refused(Refusal::Statement(why))) if by.shared.forwards => why,
-        Err(Unsent::Unreadable(shown)) if by.shared.forwards => match &shown.refusal {
+        Err(Unsent::Refused(Refusal::Statement(why))) if by.forwards => why,
+        Err(Unsent::Unreadable(shown)) if by.forwards => match &shown.refusal {
             Refusal::Statement(why) => why,
             _ => return judged,
         },
@@ -83,7 +83,7 @@ pub(crate) fn forwarded(known: &Known, by: Basis<'_>) -> Result<Option<Arc<Effec
         let (schema, table) = target.named();
         match known.supplied.lookup(by.tables, schema, table) {
             Lookup::NotRuled => {}
-            Lookup::Ruled(now) if now.may_be_forwarded() && by.shared.forwards => {}
+            Lookup::Ruled(now) if now.may_be_forwarded() && by.forwards => {}
             Lookup::Unknown if known.supplied.may_look() => {
                 let name = TableName::new(schema, table);
                 return Err(Need::Table { name, again: false }.into());

@@ -144,7 +144,7 @@ fn untouched(known: &Known, command: Command, text: &[u8], effects: Effects) -> 
 /// A text that is being prepared, with parameters of ours.
 fn prepared(known: &Known, by: Basis<'_>, text: &[u8], plan: Plan) -> Result<Verdict, Unsent> {
     let prepared = plan.prepare(text).map_err(Refusal::from)?;
-    if by.shared.verifier.is_due() {
+    if by.verifier.is_due() {
         judge_rewrite(known, by, &plan, (text, &prepared.text), Written::Placeholders)?;
     }
     let Some(insert) = plan.inserts.into_iter().next() else { return Ok(Verdict::pass(plan.effects)) };
@@ -178,14 +178,14 @@ fn judge_rewrite(
     written: Written<'_>,
 ) -> Result<(), Refusal> {
     let state = known.session.state().ok_or_else(state_unknown)?;
-    by.shared.verifier.judge(plan, &state.dialect, texts, written)
+    by.verifier.judge(plan, &state.dialect, texts, written)
 }
 
 /// The verdict, unless a second parser reads the text that is to be sent otherwise. The parser gets the very text
 /// that would be sent, so ids are taken by then, and lost where it differs.
 fn verified(known: &Known, by: Basis<'_>, text: &[u8], verdict: Verdict) -> Result<Verdict, Unsent> {
     if let Verdict::Send(FilledPacket { plan, ranges, .. }) = &verdict
-        && by.shared.verifier.is_due()
+        && by.verifier.is_due()
         // A text that cannot be spliced is refused where it is sent.
         && let Some(after) = plan.splice(text, ranges)
     {

@@ -117,9 +117,9 @@ pub(crate) enum Settled {
 }
 
 impl InsertReply {
-    /// True if the lease that its ids were taken in ends too soon to send it: writing a long statement took long.
-    pub(crate) fn is_late(&self) -> bool {
-        self.ids.is_some() && self.send_by.is_near()
+    /// Until when it may be sent, as far as was known when its ids were taken; `None`: it takes no ids.
+    pub(crate) fn lease(&self) -> Option<SendBy> {
+        self.ids.map(|_| self.send_by)
     }
 
     /// Until when it may be sent, as far as is known now; `None`: it takes no ids.

@@ -8,13 +8,13 @@ use crate::mysql::command::{Command, Reply, sets_multi_statements};
 use crate::mysql::error::Refusal;
 use crate::mysql::packet::{HEADER_BYTES, Header};
 use crate::mysql::prepared::LAST_PREPARED;
+use crate::proxy::decide::text;
 use crate::proxy::decide::unconcerned::{self, Unconcerned};
-use crate::proxy::decide::{Basis, text};
 use crate::proxy::known::need::Need;
 use crate::proxy::known::note::Note;
 use crate::proxy::relay::{Arrived, Came, Event, Relay, number_after};
 use crate::proxy::serve::progress::Progress;
-use crate::proxy::serve::session::{Going, Session, Stop};
+use crate::proxy::serve::session::{Going, Session, Stop, basis};
 use crate::sessions::Count;
 
 impl Session {
@@ -163,11 +163,10 @@ impl Session {
                 _ => {}
             }
         }
-        // COM_SET_OPTION: MYSQL_OPTION_MULTI_STATEMENTS_ON is 0, OFF is 1.
         if arrived.command == Command::SetOption
             && let Some(is_on) = sets_multi_statements(&self.relay.payload(arrived))
         {
-            self.relay.known.session.multi_statements = option == 0;
+            self.relay.known.session.multi_statements = is_on;
         }
         self.pass(arrived, false, Note::Nothing)
     }
@@ -218,7 +217,7 @@ impl Session {
         let tables = self.shared.tables.now();
         let Session { relay: Relay { known, up, outstanding, .. }, shared, .. } = self;
         let is_first = outstanding.is_empty();
-        let by = Basis { tables: &tables, shared, command, statement: None, is_first };
+        let by = basis(&tables, shared, command, None, is_first);
         let window = up.window();
         let payload = window.get(HEADER_BYTES..header.packet_bytes().min(window.len())).unwrap_or_default();
         let has_attributes = command == Command::Query && known.has_attributes();

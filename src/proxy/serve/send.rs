@@ -14,6 +14,12 @@ use crate::proxy::relay::own::Question;
 use crate::proxy::relay::{Arrived, Ready};
 use crate::proxy::serve::progress::{Later, Packet, Progress};
 use crate::proxy::serve::session::{Going, Session};
+use crate::tables::locks::SendBy;
+
+/// True if the lease that a statement's ids were taken in ends too soon to send it: writing a long statement took long.
+pub(super) fn is_late(insert: &InsertReply) -> bool {
+    insert.lease().is_some_and(SendBy::is_near)
+}
 
 impl Session {
     /// Lets a command through that was read whole.

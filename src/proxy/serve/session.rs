@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::mysql::capabilities::Capabilities;
+use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
 use crate::mysql::packet::payload_of;
 use crate::proxy::connect::change_user;
@@ -103,6 +104,19 @@ impl From<Refusal> for Stop {
 /// The result of a wait. [`Over`]: the session has ended meanwhile.
 pub(in crate::proxy) type Going<T> = Result<T, Over>;
 
+/// The facts that a command is decided by, besides what the session knows.
+pub(super) fn basis<'a>(
+    tables: &'a Arc<Tables>,
+    shared: &'a Shared,
+    command: Command,
+    statement: Option<u32>,
+    is_first: bool,
+) -> Basis<'a> {
+    let (verifier, users) = (&shared.verifier, shared.users.as_deref());
+    let (forwards, is_audited) = (shared.forwards, shared.audit.is_on());
+    Basis { tables, verifier, users, forwards, is_audited, command, statement, is_first }
+}
+
 impl Session {
     pub(in crate::proxy) fn new(login: LoggedIn, shared: Shared, here: SessionHandle) -> Self {
         let has = |bit| login.capabilities.contains(bit);
@@ -176,7 +190,7 @@ impl Session {
     ) -> T {
         let Session { relay: Relay { known, up, outstanding, .. }, shared, .. } = self;
         let (command, statement) = (arrived.command, arrived.statement);
-        let by = Basis { tables, shared, command, statement, is_first: outstanding.is_empty() };
+        let by = basis(tables, shared, command, statement, outstanding.is_empty());
         decide(known, by, &payload_of(up.window(), arrived.window_bytes))
     }
 }

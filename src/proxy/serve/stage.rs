@@ -30,6 +30,7 @@ use crate::proxy::relay::outstanding::Purpose;
 use crate::proxy::relay::own::Question;
 use crate::proxy::relay::{Arrived, Violation};
 use crate::proxy::serve::progress::Progress;
+use crate::proxy::serve::send::is_late;
 use crate::proxy::serve::session::{Going, Over, Session, Stop};
 use crate::rewrite::plan::effects::Effects;
 use crate::rewrite::plan::stage::{Brought, Kind, Named, Numbering, Stage, Takes};
@@ -276,7 +277,7 @@ impl Session {
             self.until(|relay| relay.up.is_clear()).await?;
             // Asked when all is ready to be sent, as of every statement.
             let drawn = self.drawn_unguarded();
-            if matches!(drawn, Ok(None)) && !tables.is_retired() && !reply.is_late() {
+            if matches!(drawn, Ok(None)) && !tables.is_retired() && !is_late(&reply) {
                 // The proxy follows only the highest of the ids that the rows bring.
                 let moves_ids = insert.updated_ids == UpdatedIds::Move || brought.highest.is_some();
                 let natively = if natively { vec![reply.target.clone()] } else { Vec::new() };

@@ -17,6 +17,7 @@ use crate::proxy::known::statements::Kept;
 use crate::proxy::relay::own::Question;
 use crate::proxy::relay::{Arrived, Violation};
 use crate::proxy::serve::progress::{Later, Packet, Progress};
+use crate::proxy::serve::send::is_late;
 use crate::proxy::serve::session::{Going, Session};
 use crate::rewrite::plan::effects::Effects;
 use crate::tables::Tables;
@@ -81,7 +82,7 @@ impl Session {
         decided: Result<Verdict, Unsent>,
         tables: Arc<Tables>,
     ) -> Progress {
-        let is_late = |inserts: &[InsertReply]| inserts.iter().any(InsertReply::is_late);
+        let is_late = |inserts: &[InsertReply]| inserts.iter().any(is_late);
         match decided {
             Err(Unsent::Needs(need)) => Progress::Needs(need),
             Err(Unsent::Unreadable(shown)) => Progress::Show(shown),

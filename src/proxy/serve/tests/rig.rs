@@ -19,13 +19,12 @@ use crate::mysql::handshake::ServerVersion;
 use crate::proxy::connect::login::{LoggedIn, LoginContext};
 use crate::proxy::connect::stream::Stream;
 use crate::proxy::connect::stream::buffers::Wire;
-use crate::proxy::decide::Basis;
 use crate::proxy::decide::text::judge;
 use crate::proxy::decide::verdict::Verdict;
 use crate::proxy::known::explicit::set_id::{SET_ID_SQL, SetId};
 use crate::proxy::known::need::Right;
 use crate::proxy::relay::own::Question;
-use crate::proxy::serve::session::Session;
+use crate::proxy::serve::session::{Session, basis};
 use crate::proxy::settings::{Settings, Verify};
 use crate::proxy::shared::Shared;
 use crate::rewrite::plan::Lookup;
@@ -294,8 +293,7 @@ pub(super) async fn with_prepared(text: &str, params: u16) -> Rig {
     let mut rig = Rig::ready().await;
     let tables = rig.session.shared.tables.now();
     let Session { relay, shared, .. } = &mut rig.session;
-    let by =
-        Basis { tables: &tables, shared, command: Command::StmtPrepare, statement: None, is_first: true };
+    let by = basis(&tables, shared, Command::StmtPrepare, None, true);
     let judged = judge(&mut relay.known, by, text.as_bytes());
     let Ok(Verdict::Prepare(kept)) = judged else { panic!("it is prepared") };
     rig.session.relay.known.statements.prepare(kept.clone());
