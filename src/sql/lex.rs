@@ -82,6 +82,7 @@ impl Token {
     }
 
     /// True if the token is this keyword (upper case), unquoted.
+    #[inline]
     pub fn is_word(self, text: &[u8], keyword: &str) -> bool {
         self.kind == TokenKind::Word && self.span.of(text).eq_ignore_ascii_case(keyword.as_bytes())
     }

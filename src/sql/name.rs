@@ -40,10 +40,12 @@ fn to_str(bytes: &[u8], charset: ClientCharset) -> Option<Cow<'_, str>> {
 /// True if two column names are the same to the server: letter case does not count.
 pub fn same_column(a: &str, b: &str) -> bool {
     // The same bytes, nearly always.
-    if a == b || a.is_ascii() && b.is_ascii() {
-        return a.eq_ignore_ascii_case(b);
-    }
-    a.chars().flat_map(fold).eq(b.chars().flat_map(fold))
+    a == b
+        || if a.is_ascii() && b.is_ascii() {
+            a.eq_ignore_ascii_case(b)
+        } else {
+            a.chars().flat_map(fold).eq(b.chars().flat_map(fold))
+        }
 }
 
 /// True if a token names this column. `None` if [`decode`] gives `None`.
