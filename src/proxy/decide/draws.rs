@@ -44,8 +44,13 @@ type Meant<'d> = (&'d Call, Option<Arc<Target>>);
 /// no room for it.
 const RUNS_TRIED_MAX: usize = 8;
 
-/// Draws the ids of the calls in a text.
-pub(crate) fn draw(known: &mut Known, by: Basis<'_>, text: &[u8]) -> Result<Drawing, Unsent> {
+/// Draws the ids of the calls in a text. `is_audited`: the text's digest is to be noted.
+pub(crate) fn draw(
+    known: &mut Known,
+    by: Basis<'_>,
+    text: &[u8],
+    is_audited: bool,
+) -> Result<Drawing, Unsent> {
     let tables = by.tables;
     if known.session.locked().is_some() || !tables.may_draw(text) {
         return Ok(Drawing::Nothing);
@@ -81,7 +86,7 @@ pub(crate) fn draw(known: &mut Known, by: Basis<'_>, text: &[u8]) -> Result<Draw
             "the text of a column cannot be the column's name, because of a character in the text; give the column a name (AS id)",
         )
     })?;
-    let digest = by.is_audited.then(|| digest(text, &dialect));
+    let digest = is_audited.then(|| digest(text, &dialect));
     Ok(Drawing::Drawn { text: written, taken, digest, prepares })
 }
 

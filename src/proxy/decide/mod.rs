@@ -34,8 +34,6 @@ pub(super) struct Basis<'a> {
     pub(super) users: Option<&'a Directory>,
     /// `rewrite.on_doubt` is "forward".
     pub(super) forwards: bool,
-    /// Each statement with calls is noted in `log.audit`.
-    pub(super) is_audited: bool,
     pub(super) command: Command,
     /// The prepared statement that the command names, by the client's id.
     pub(super) statement: Option<u32>,

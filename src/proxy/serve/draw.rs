@@ -33,9 +33,10 @@ impl Session {
             return Ok(None);
         }
         self.relay.known.session.drawn.age(Instant::now());
-        let came = *arrived;
-        let drawing =
-            self.with_basis(tables, came, |known, by, payload| draws::draw(known, by, came.text(payload)))?;
+        let (came, is_audited) = (*arrived, self.shared.audit.is_on());
+        let drawing = self.with_basis(tables, came, |known, by, payload| {
+            draws::draw(known, by, came.text(payload), is_audited)
+        })?;
         match drawing {
             Drawing::Nothing => {}
             Drawing::Cut(at) => return Ok(Some(at)),

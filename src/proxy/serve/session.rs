@@ -113,8 +113,7 @@ pub(super) fn basis<'a>(
     is_first: bool,
 ) -> Basis<'a> {
     let (verifier, users) = (&shared.verifier, shared.users.as_deref());
-    let (forwards, is_audited) = (shared.forwards, shared.audit.is_on());
-    Basis { tables, verifier, users, forwards, is_audited, command, statement, is_first }
+    Basis { tables, verifier, users, forwards: shared.forwards, command, statement, is_first }
 }
 
 impl Session {
