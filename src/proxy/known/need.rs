@@ -257,3 +257,36 @@ impl Supplied {
         *self = Supplied { lookups: self.lookups, looks: self.looks, ..Supplied::default() };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Instant;
+
+    use super::{LOOKUPS_MAX, Need, Supplied};
+    use crate::rules::RuleSet;
+    use crate::store::memory::MemoryStore;
+    use crate::table_name::TableName;
+    use crate::tables::InForce;
+
+    /// A re-read for age must not hide DDL that runs while the command waits, and nothing is read again twice.
+    #[tokio::test]
+    async fn what_is_noted_of_a_table_that_is_read() {
+        let (rules, store) = (Arc::new(RuleSet::of_text("schema = 's'\n")), Arc::new(MemoryStore::new()));
+        let in_force = InForce::open(rules, None, store, None, "me".into(), false).await.unwrap();
+        let (tables, name) = (in_force.now(), TableName::new("s", "t"));
+        for (again, is_first, since) in [(true, true, None), (false, false, None), (false, true, Some(0))] {
+            let mut supplied = Supplied::default();
+            let need = Need::Table { name: name.clone(), again };
+            supplied.note(&need, &tables, is_first, Instant::now());
+            assert_eq!(
+                (supplied.since, supplied.may_read_again(&name)),
+                (since, !again),
+                "{need:?}, {is_first}"
+            );
+            assert!(supplied.may_look());
+            (1..LOOKUPS_MAX).for_each(|_| supplied.note(&need, &tables, is_first, Instant::now()));
+            assert!(!supplied.may_look() && !supplied.may_read_again(&name));
+        }
+    }
+}
