@@ -37,6 +37,19 @@ async fn who_says_nothing_ends() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_speaks_another_http_ends() {
+    for (sent, answer) in
+        [("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", ""), ("GET / HTTP/1.1\r\n:\r\n\r\n", "HTTP/1.1 400")]
+    {
+        let mut client = client(None).await;
+        client.send(sent).await;
+        let (end, _, answered) = client.end().await;
+        assert!(end == End::Violation && answered.starts_with(answer), "{answered}");
+        assert_eq!(answered.is_empty(), answer.is_empty(), "{answered}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_request_under_way_is_not_cut_off() {
     let long = IDLE * 3;
     let mut client = client(Some(long)).await;
