@@ -82,7 +82,7 @@ impl Session {
         decided: Result<Verdict, Unsent>,
         tables: Arc<Tables>,
     ) -> Progress {
-        let is_late = |inserts: &[InsertReply]| inserts.iter().any(is_late);
+        let any_late = |inserts: &[InsertReply]| inserts.iter().any(is_late);
         match decided {
             Err(Unsent::Needs(need)) => Progress::Needs(need),
             Err(Unsent::Unreadable(shown)) => Progress::Show(shown),
@@ -96,16 +96,18 @@ impl Session {
                 }
                 self.pass(arrived, may_change_session, note)
             }
-            Ok(Verdict::PassActing(effects)) => self.pass_acting(arrived, effects),
+            Ok(Verdict::PassActing(effects)) => {
+                let effects = Arc::new(effects);
+                self.pass(arrived, false, Note::PrepareActing(effects.clone()));
+                self.relay.known.statements.prepare_acting(effects);
+                Progress::Done
+            }
             Ok(Verdict::Forward { natively, why }) => {
                 self.trace_forwarded(arrived.text(&self.relay.payload(arrived)), &why);
                 let effects = Effects::forwarded(natively);
-                if arrived.command == Command::StmtPrepare {
-                    return self.pass_acting(arrived, effects);
-                }
-                let may_change_session = !effects.leave_session();
-                let note = Note::statements(Vec::new(), Vec::new(), effects);
-                self.pass(arrived, may_change_session, note)
+                let is_prepare = arrived.command == Command::StmtPrepare;
+                let passes = if is_prepare { Verdict::PassActing(effects) } else { Verdict::pass(effects) };
+                self.carry_out(arrived, Ok(passes), tables)
             }
             Ok(Verdict::Prepare(kept)) => self.prepare(arrived, kept),
             Ok(Verdict::Cut(at)) => {
@@ -124,27 +126,19 @@ impl Session {
             }
             Ok(Verdict::Send(packet)) => {
                 let sets = packet.plan.variables(&packet.ranges);
-                if sets.is_none() && arrived.packets == 1 && !is_late(&packet.inserts) {
+                if sets.is_none() && arrived.packets == 1 && !any_late(&packet.inserts) {
                     return self.send_planned(arrived, packet, None);
                 }
                 Progress::Later(Box::new(Later { sets, packet: Packet::Text(packet), tables }))
             }
             Ok(Verdict::SendExecution(payload, note)) => {
-                if packets_of(payload.len()) == 1 && !is_late(note.inserts()) {
+                if packets_of(payload.len()) == 1 && !any_late(note.inserts()) {
                     return self.send_execution(arrived, (payload, None), note);
                 }
                 let packet = Packet::Execution { payload, note };
                 Progress::Later(Box::new(Later { sets: None, packet, tables }))
             }
         }
-    }
-
-    /// COM_STMT_PREPARE of a text that does something when it is executed.
-    fn pass_acting(&mut self, arrived: Arrived, effects: Effects) -> Progress {
-        let effects = Arc::new(effects);
-        self.pass(arrived, false, Note::PrepareActing(effects.clone()));
-        self.relay.known.statements.prepare_acting(effects);
-        Progress::Done
     }
 
     /// COM_STMT_PREPARE of an INSERT: with parameters of ours, or as it came where no rule concerns
