@@ -164,8 +164,9 @@ pub fn err_payload(code: u16, sql_state: [u8; 5], message: &str) -> Vec<u8> {
 
 /// Code and text of an ERR packet that a server sent, for the log. `None`: no ERR packet.
 pub fn parse_err(payload: &[u8]) -> Option<(u16, String)> {
+    let code = err_code(payload)?;
     let mut r = Reader::new(payload);
-    let code = err_code(&mut r)?;
+    r.bytes(3, "header and error code").ok()?;
     // A server that refuses before its greeting may leave the SQL state away.
     if r.peek() == Some(b'#') && r.left() > SQL_STATE_BYTES {
         r.bytes(1 + SQL_STATE_BYTES, "SQL state").ok()?;
@@ -175,7 +176,8 @@ pub fn parse_err(payload: &[u8]) -> Option<(u16, String)> {
 
 /// The code of an ERR packet. `None`: it is none.
 #[inline]
-pub fn err_code(r: &mut Reader<'_>) -> Option<u16> {
+pub fn err_code(payload: &[u8]) -> Option<u16> {
+    let mut r = Reader::new(payload);
     let is_err = r.u8("header") == Ok(0xFF);
     is_err.then(|| r.u16("error code").ok())?
 }

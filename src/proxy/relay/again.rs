@@ -3,7 +3,6 @@
 
 use crate::mysql::error::{err_code, parse_err};
 use crate::mysql::packet::Header;
-use crate::mysql::reader::Reader;
 use crate::proxy::known::inserts::InsertReply;
 use crate::proxy::relay::{Arrived, DownState, Relay, UpState};
 
@@ -76,7 +75,7 @@ impl Relay {
 
     /// True if an error of the server's may be about an id of the generator's, and nobody has looked at the error yet.
     pub(crate) fn may_collide(&mut self, error: &[u8]) -> bool {
-        if err_code(&mut Reader::new(error)) != Some(DUPLICATE) {
+        if err_code(error) != Some(DUPLICATE) {
             return false;
         }
         let Some((_, text)) = parse_err(error) else { return false };

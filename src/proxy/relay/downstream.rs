@@ -327,7 +327,7 @@ impl Relay {
         // Unknown column, wrong number of values, no such table, no default value (of a view), out
         // of range, wrong value.
         const OF_COLUMNS: [u16; 7] = [1054, 1136, 1146, 1264, 1364, 1366, 1423];
-        let Some(code) = err_code(&mut Reader::new(payload)) else { return };
+        let Some(code) = err_code(payload) else { return };
         let Some(entry) = self.outstanding.forward() else { return };
         for insert in entry.note.inserts() {
             self.known.rights.note_error(&insert.target, code);
