@@ -109,6 +109,26 @@ fn links_are_followed() {
     }
 }
 
+/// The files that ARCHITECTURE.md and docs/design name, from the root or from src, are there.
+#[test]
+fn the_files_that_the_design_names_are_there() {
+    let mut missing = Vec::new();
+    for page in files("docs/design", ".md").into_iter().chain(["ARCHITECTURE.md".to_owned()]) {
+        for name in read(&page).split('`').skip(1).step_by(2) {
+            let is_path =
+                name.contains('/') && name.chars().all(|c| c.is_ascii_lowercase() || "/_.".contains(c));
+            let begins = |folder: &str| at(folder).join(name.split('/').next().unwrap_or_default()).is_dir();
+            let exists = |folder: &str| {
+                ["", ".rs", "/mod.rs"].iter().any(|end| at(folder).join(format!("{name}{end}")).exists())
+            };
+            if is_path && (begins("src") || begins("")) && !exists("src") && !exists("") {
+                missing.push(format!("{page}: {name}"));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{missing:#?}");
+}
+
 #[test]
 fn the_summary_lists_each_page_once() {
     let listed: Vec<_> =

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{at, files, read};
+use super::{files, read};
 
 /// The files whose every guard is a step of the proof.
 const PROVED: [&str; 5] = [
@@ -38,24 +38,4 @@ fn each_guard_of_uniqueness_is_in_the_proof() {
         missing.is_empty() && unknown.is_empty(),
         "not in the proof: {missing:?}; no mutants: {unknown:?}"
     );
-}
-
-/// The files that ARCHITECTURE.md and docs/design name, from the root or from src, are there.
-#[test]
-fn the_files_that_the_design_names_are_there() {
-    let mut missing = Vec::new();
-    for page in files("docs/design", ".md").into_iter().chain(["ARCHITECTURE.md".to_owned()]) {
-        for name in read(&page).split('`').skip(1).step_by(2) {
-            let is_path =
-                name.contains('/') && name.chars().all(|c| c.is_ascii_lowercase() || "/_.".contains(c));
-            let begins = |folder: &str| at(folder).join(name.split('/').next().unwrap_or_default()).is_dir();
-            let exists = |folder: &str| {
-                ["", ".rs", "/mod.rs"].iter().any(|end| at(folder).join(format!("{name}{end}")).exists())
-            };
-            if is_path && (begins("src") || begins("")) && !exists("src") && !exists("") {
-                missing.push(format!("{page}: {name}"));
-            }
-        }
-    }
-    assert!(missing.is_empty(), "{missing:#?}");
 }
