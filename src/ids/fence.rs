@@ -7,7 +7,7 @@
 //!    reading: our token stands there, and the range is ours; or it does not, and the range is burnt. Burnt even if the
 //!    write arrives later: nobody looks for that token again.
 //! 3. A hand-back lowers the bound, from the end of what we reserved to where we stopped for good, over a revision at
-//!    which that end stands: who reserved since has handed all of it back, and nothing of it was issued. 1 holds for the next.
+//!    which that end stands: a proxy that reserved since has handed all back, and nothing of it was issued. 1 holds for the next.
 //! 4. A record that is gone, whose revision fell, or whose bound is below what we committed is of a store that went back:
 //!    it is refused. Within an era 1 to 3 hold; an operator begins the next one above them all.
 

@@ -39,7 +39,7 @@ fn command(client: Client, transport: Transport, console: &Console) -> Command {
         Client::MariaDb => vec!["mariadb".to_owned(), "--no-defaults".to_owned()],
         Client::MySql9 => {
             let mut words = sid_command("usr/bin/mysql");
-            // The client of MySQL does its own commands, \G among them, only where it is told to.
+            // The client of MySQL does its own commands, \G among them, only if its options say so.
             words.extend(["--no-defaults".to_owned(), "--commands".to_owned()]);
             words.push(format!("--plugin-dir={}/usr/lib/mysql/plugin", sid_root().display()));
             words
