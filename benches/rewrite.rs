@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use rowstamp::ids::range::{IdBlock, Spacing};
+use rowstamp::ids::block::{IdBlock, Spacing};
 use rowstamp::rewrite::plan::target::Target;
 use rowstamp::rewrite::plan::{Lookup, PlanContext, Planned, Protocol};
 use rowstamp::rewrite::planner::plan;

@@ -15,7 +15,7 @@ use self::looks::names::Names;
 use self::lookup::{Drawn, Entries};
 use self::shadow::Shadows;
 use crate::ids::bindings::assign;
-use crate::ids::range::Spacing;
+use crate::ids::block::Spacing;
 use crate::ids::sequence::Seed;
 use crate::ids::timestamp::clock::Clock;
 use crate::ids::{Generator, OpenError, TakeError};

@@ -20,14 +20,14 @@ const MAY_IMPORT: [(&str, &[&str]); 34] = [
     ("audit", &[]),
     ("mysql", &[]),
     ("sql", &["table_name"]),
-    ("ids::range", &[]),
-    ("ids::layout", &["ids::range"]),
+    ("ids::block", &[]),
+    ("ids::layout", &["ids::block"]),
     ("toml_file", &["address"]),
     ("store", &["meter", "role", "text_query", "book", "log_span"]),
     ("users", &["address", "store"]),
     ("ids", &["store"]),
     ("rules", &["table_name", "book", "sql", "toml_file", "ids"]),
-    ("rewrite", &["table_name", "table_use", "mysql", "sql", "ids::range", "rules"]),
+    ("rewrite", &["table_name", "table_use", "mysql", "sql", "ids::block", "rules"]),
     (
         "schema",
         &[
@@ -37,7 +37,7 @@ const MAY_IMPORT: [(&str, &[&str]); 34] = [
             "table_name",
             "text_query",
             "sql",
-            "ids::range",
+            "ids::block",
             "ids::layout",
             "rules",
         ],
@@ -79,7 +79,7 @@ const MAY_IMPORT: [(&str, &[&str]); 34] = [
     ("querylog", &[]),
     (
         "explain",
-        &["table_name", "sql", "ids::range", "rules", "rewrite", "schema", "tables", "proxy", "querylog"],
+        &["table_name", "sql", "ids::block", "rules", "rewrite", "schema", "tables", "proxy", "querylog"],
     ),
     (
         "daemon",
@@ -159,7 +159,7 @@ fn rust_files(folder: &str) -> BTreeMap<PathBuf, String> {
     files
 }
 
-/// `src/ids/range.rs` -> `ids::range`, `src/rules/mod.rs` -> `rules`; `None` for lib.rs and main.rs.
+/// `src/ids/block.rs` -> `ids::block`, `src/rules/mod.rs` -> `rules`; `None` for lib.rs and main.rs.
 fn module_of(file: &Path) -> Option<String> {
     let path = file.strip_prefix("src").unwrap().with_extension("");
     let parts: Vec<_> =
@@ -578,22 +578,22 @@ fn the_tests_that_the_invariants_name_exist() {
 #[test]
 fn the_table_is_read_as_it_is_meant() {
     for (module, text, expect) in [
-        ("schema::facts", "use crate::ids::range::IdBlock;", 0),
+        ("schema::facts", "use crate::ids::block::IdBlock;", 0),
         ("schema::facts", "use crate::ids::sequence::Seed;", 1),
         ("schema", "use crate::{ids::{range::IdBlock, sequence}, address};", 1),
-        ("ids::range", "use crate::store::Store;", 1),
-        ("ids::range", "use super::sequence::Seed;", 1),
-        ("ids::sequence", "use super::range::IdBlock;", 0),
+        ("ids::block", "use crate::store::Store;", 1),
+        ("ids::block", "use super::sequence::Seed;", 1),
+        ("ids::sequence", "use super::block::IdBlock;", 0),
         ("ids", "use crate::rules::model::Rule;", 1),
         ("rules::load", "use super::set::RuleSet; fn f() -> crate::proxy::settings::Settings {}", 1),
-        ("rules::load", "// crate::proxy is above\nuse crate::ids::range;", 0),
-        ("rewrite", "use crate::ids::sequence;\nuse crate::ids::range;", 1),
+        ("rules::load", "// crate::proxy is above\nuse crate::ids::block;", 0),
+        ("rewrite", "use crate::ids::sequence;\nuse crate::ids::block;", 1),
         ("rewrite::plan", "pub use super::super::proxy::X;", 1),
         ("proxy::pump", "use crate::config::Config;", 1),
         ("proxy::pump", "use crate::cli::x;", 1),
         ("sql::lex::tests", "use super::super::edit; use super::lex;", 0),
         ("config", "use crate::cli::x;", 1),
-        ("ids::range", "mod x;\nmod tests {\n use super::IdBlock; use super::super::sequence::Seed; }", 1),
+        ("ids::block", "mod x;\nmod tests {\n use super::IdBlock; use super::super::sequence::Seed; }", 1),
         ("newcomer", "", 1),
         ("proxy::x", "macro_rules! m { () => { $crate::config::x } }", 0),
     ] {
@@ -608,7 +608,7 @@ const PURE: [(&str, &[&str]); 14] = [
     ("text_query", &[]),
     ("mysql", &[]),
     ("sql", &[]),
-    ("ids::range", &[]),
+    ("ids::block", &[]),
     ("ids::layout", &[]),
     ("ids::slots", &[]),
     ("ids::sequence", &[]),

@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use rowstamp::ids::range::Spacing;
+use rowstamp::ids::block::Spacing;
 use rowstamp::rewrite::plan::Lookup;
 use rowstamp::rewrite::plan::target::{Target, Through};
 use rowstamp::rules::model::{

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::num::NonZeroU64;
 
-use rowstamp::ids::range::IdBlock;
+use rowstamp::ids::block::IdBlock;
 use rowstamp::mysql::bulk::Bulk;
 use rowstamp::mysql::prepared::{Execute, Expected, ParamType};
 use rowstamp::rewrite::plan::edit::Style;
@@ -128,7 +128,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn range(&self, ids: u32) -> Option<IdBlock> {
+    fn block(&self, ids: u32) -> Option<IdBlock> {
         IdBlock::new(self.ruled.first_id, self.ruled.target.spacing, NonZeroU64::new(u64::from(ids))?)
     }
 
@@ -166,9 +166,11 @@ impl Run<'_> {
             let known = types.clone();
             types = Some(execute.types(params));
             let plain = execute.build();
-            let Ok(draft) = execution::Draft::new(self.prepared, &execute, self.meaning) else { continue };
-            let out = if let Some(range) = self.range(draft.ids) {
-                draft.write(execute, &range).expect("as many ids as it takes")
+            let Ok(draft) = execution::ExecutionDraft::new(self.prepared, &execute, self.meaning) else {
+                continue;
+            };
+            let out = if let Some(block) = self.block(draft.ids) {
+                draft.write(execute, &block).expect("as many ids as it takes")
             } else {
                 assert_eq!(draft.ids, 0);
                 plain
@@ -212,8 +214,8 @@ impl Run<'_> {
     ) {
         let moved = self.moved(long_data);
         let after = binary::decode(out, self.all_params(), &moved, with_attributes, None);
-        let range = self.range(ids);
-        let mut next = Rows::new(self.prepared, range.as_ref());
+        let block = self.block(ids);
+        let mut next = Rows::new(self.prepared, block.as_ref());
         let text = &self.prepared.text;
         assert_eq!(after.len(), before.len() + if ids > 0 { text.ours.len() } else { 0 }, "parameters");
         let mut client = before.iter().enumerate();
@@ -263,7 +265,7 @@ impl Run<'_> {
         };
         let Ok(draft) = bulk::Draft::new(self.prepared, &parsed, self.meaning) else { return };
         let (Ok(kinds), Some(ids)) = (draft.kinds(), draft.ids()) else { return };
-        let Some(out) = draft.write(&kinds, self.range(ids).as_ref()) else {
+        let Some(out) = draft.write(&kinds, self.block(ids).as_ref()) else {
             let fits = |&id: &i128| u64::try_from(id).is_ok() || i64::try_from(id).is_ok();
             assert!(!draft.explicit.iter().all(fits), "as many ids as it takes");
             return;
@@ -279,13 +281,13 @@ impl Run<'_> {
         let text = &self.prepared.text;
         let after = binary::decode_bulk(out, self.all_params(), &[]);
         assert_eq!(before.len(), after.len(), "sets");
-        let range = self.range(ids);
+        let block = self.block(ids);
         let mut taken = 0u64;
         for (was, is) in before.iter().zip(&after) {
             let first = taken;
             let mut client = was.iter().enumerate();
             for (at, is) in is.iter().enumerate() {
-                let next = range.as_ref().and_then(|range| range.nth(taken));
+                let next = block.as_ref().and_then(|block| block.nth(taken));
                 if text.ours.iter().any(|ours| usize::from(ours.index) == at) {
                     assert_eq!(is.id(true), next, "a parameter of ours");
                     assert!(next.is_some());
@@ -318,30 +320,30 @@ impl Run<'_> {
 struct Rows<'a> {
     /// The rows that have a parameter of ours.
     ours: Vec<u32>,
-    range: Option<&'a IdBlock>,
+    block: Option<&'a IdBlock>,
     seen: BTreeSet<u32>,
 }
 
 impl<'a> Rows<'a> {
-    fn new(prepared: &PreparedInsert, range: Option<&'a IdBlock>) -> Self {
+    fn new(prepared: &PreparedInsert, block: Option<&'a IdBlock>) -> Self {
         let ours = prepared.text.ours.iter().map(|ours| ours.row);
-        Rows { ours: ours.collect(), range, seen: BTreeSet::new() }
+        Rows { ours: ours.collect(), block, seen: BTreeSet::new() }
     }
 
     /// Of this row.
     fn id(&mut self, row: u32) -> u64 {
         assert!(self.seen.insert(row), "a row has two ids");
-        let range = self.range.expect("ids");
+        let block = self.block.expect("ids");
         // Rows stand in the order of their parameters.
         let nth = self.seen.len() as u64 - 1;
         assert!(self.seen.last() == Some(&row), "ids ascend with the rows");
-        range.nth(nth).expect("as many ids as rows that take one")
+        block.nth(nth).expect("as many ids as rows that take one")
     }
 
     fn all_taken(&self, prepared: &PreparedInsert) {
         assert!(self.ours.iter().all(|row| self.seen.contains(row)), "a row without its id");
         let wraps = matches!(prepared.text.style, Style::Wrapped | Style::OdkuOne);
-        let ids = self.range.map_or(0, IdBlock::count);
+        let ids = self.block.map_or(0, IdBlock::count);
         // Behind a wrapper rows count up by themselves.
         assert!(wraps || ids == self.seen.len() as u64, "ids and rows");
     }

@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 use std::sync::Mutex;
 
-use rowstamp::ids::range::IdBlock;
+use rowstamp::ids::block::IdBlock;
 use rowstamp::rewrite::plan::edit::Style;
 use rowstamp::rewrite::plan::prepared_names::Fresh;
 use rowstamp::rewrite::plan::stage::{Engine, Nulls, Numbering, Takes};
@@ -91,21 +91,21 @@ fn rewritten(text: &[u8], plan: &Plan, dialect: &Dialect, ruled: &Ruled, several
         return staged(text, plan, dialect, ruled);
     }
     let mut next = ruled.first_id;
-    let range = |(insert, ids): (&InsertPlan, u32)| {
+    let block = |(insert, ids): (&InsertPlan, u32)| {
         let count = NonZeroU64::new(u64::from(ids)).expect("ids");
-        let range = IdBlock::new(next, insert.target.spacing, count).expect("a block");
+        let block = IdBlock::new(next, insert.target.spacing, count).expect("a block");
         // Sessions beside this one take some too.
-        next = range.last() + insert.target.spacing.step.get() * 3;
-        range
+        next = block.last() + insert.target.spacing.step.get() * 3;
+        block
     };
-    let ranges: Vec<_> = plan.demands().map(range).collect();
-    let after = plan.splice(text, &ranges).expect("ranges as demanded");
+    let blocks: Vec<_> = plan.demands().map(block).collect();
+    let after = plan.splice(text, &blocks).expect("blocks as demanded");
     if !plan.has_edits() {
         assert_eq!(after, text);
     }
-    let opinion = second_opinion(plan, dialect, text, &after, Written::Ids(&ranges));
+    let opinion = second_opinion(plan, dialect, text, &after, Written::Ids(&blocks));
     assert!(!matches!(opinion, Opinion::Differs(_)), "{opinion:?}: {}", after.escape_ascii());
-    let variables = plan.variables(&ranges);
+    let variables = plan.variables(&blocks);
     if plan.inserts.iter().any(|insert| insert.is_named) || has_text(text, plan) {
         return;
     }
@@ -113,10 +113,10 @@ fn rewritten(text: &[u8], plan: &Plan, dialect: &Dialect, ruled: &Ruled, several
     let before = Packet::read(text, *dialect, several);
     let after = Packet::read(&after, *dialect, several);
     let found = tamed::compare(plan, &before, &after);
-    let mut ranges = ranges.iter();
+    let mut blocks = blocks.iter();
     for (insert, found) in plan.inserts.iter().zip(&found) {
-        let range = if insert.ids > 0 { ranges.next() } else { None };
-        as_taken(insert, found, range);
+        let block = if insert.ids > 0 { blocks.next() } else { None };
+        as_taken(insert, found, block);
     }
 }
 
@@ -128,10 +128,10 @@ fn has_text(text: &[u8], plan: &Plan) -> bool {
         || contains(&upper, b"PREPARE")
 }
 
-/// The ids are the range's, in the order of the rows, each once.
-fn as_taken(insert: &InsertPlan, found: &Found, range: Option<&IdBlock>) {
+/// The ids are the block's, in the order of the rows, each once.
+fn as_taken(insert: &InsertPlan, found: &Found, block: Option<&IdBlock>) {
     let taken: Vec<u64> =
-        range.iter().flat_map(|range| (0..range.count()).filter_map(|k| range.nth(k))).collect();
+        block.iter().flat_map(|block| (0..block.count()).filter_map(|k| block.nth(k))).collect();
     let wraps = matches!(insert.style, Style::Wrapped | Style::OdkuOne);
     let expected = taken.iter().enumerate().map(|(nth, &id)| Id::Number(id, wraps && nth == 0));
     assert!(

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use crate::audit::{Audit, Drawn};
 use crate::doors::meter::{DoorMeter, DrawOutcome};
 use crate::ids::layout::{DecodeError, Moment, NodeError, Parts};
-use crate::ids::range::{IdBlock, Spacing};
+use crate::ids::block::{IdBlock, Spacing};
 use crate::ids::{Holder, TakeError};
 use crate::rules::model::{GeneratorKind, GeneratorName, GeneratorSpec};
 use crate::tables::InForce;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
-use crate::ids::range::Spacing;
+use crate::ids::block::Spacing;
 use crate::rewrite::plan::Lookup;
 use crate::rewrite::plan::target::Target;
 use crate::rules::RuleSet;

@@ -1,36 +1,36 @@
 //! Slots handed out by one atomic addition, and the proof that none is handed out twice.
 //!
 //! # What there is
-//! Slots are reserved from the store in *zones*, each ours alone. Of the *current* zone slots are drawn: `next` is the
-//! next one, `mark` a limit up to which a drawer may keep what it drew. At most one more zone is *pending*.
+//! Slots are reserved from the store in *ranges*, each ours alone. Of the *current* range slots are drawn: `next` is the
+//! next one, `mark` a limit up to which a drawer may keep what it drew. At most one more range is *pending*.
 //! A drawer reads `mark`, then adds to `next`, and keeps `[first, first + n)` if that ends at or before the mark it read.
 //! Everything else happens under the mutex. The gate is *open* (drawers may draw) or *shut* (`mark` is 0, `next` is
-//! parked above every slot; requests are served under the mutex from what the zone has left). The time from one
+//! parked above every slot; requests are served under the mutex from what the range has left). The time from one
 //! opening to the next is an *epoch*.
 //!
 //! # Why no slot is handed out twice
 //! 1. Only four things change `next`: a draw and a cut ([`Dispenser::skip_to`], [`Dispenser::raise_floor`]) raise it; opening
 //!    stores it, then publishes a mark; shutting parks it, also after a panic. So between an opening and a shutting, what
 //!    is drawn never overlaps.
-//! 2. Every mark published in an epoch is at most the zone's end at that time, and ends only grow.
+//! 2. Every mark published in an epoch is at most the range's end at that time, and ends only grow.
 //! 3. A drawer that read an epoch's mark drew in that epoch or later: `mark` was published (Release) after `next` was
 //!    stored, and was read (Acquire) before the draw. *This is why the mark is read first.* (Were it published before
 //!    `next` is stored, a draw in between would begin at [`PARKED`] and be void: the order is a second guard.)
-//! 4. On shutting, the zone's rest starts at R: where `next` stood, if that is not above the end. If it is, one draw
+//! 4. On shutting, the range's rest starts at R: where `next` stood, if that is not above the end. If it is, one draw
 //!    alone crossed the end; whoever made it reports where it began, and until then the rest counts as empty.
 //!    All that was kept in the epoch lies before R: by 1 it does not overlap the crossing draw, by 2 it ends at or
 //!    before the end.
-//! 5. The next epoch starts at or after R, in the same zone made longer or in a later one; slots served while shut are
+//! 5. The next epoch starts at or after R, in the same range made longer or in a later one; slots served while shut are
 //!    cut off the rest first. Draws made while shut begin at or above [`PARKED`], above every mark.
 //! 6. A drawer may read a mark, sleep, and draw in a later epoch. If it keeps that draw, it ends before the old mark,
 //!    and so lies in what was R to the end when the epochs changed: ours, and drawn once by 1.
 //! 7. A drawer whose draw ends above its mark reports to the mutex with the mark it read. It may keep its draw there only if
-//!    the draw is of the epoch that stands now, or that ended last with the zone unchanged since. That holds if its mark
+//!    the draw is of the epoch that stands now, or that ended last with the range unchanged since. That holds if its mark
 //!    is at or above [`State::marks_from`]: marks of a later epoch are above all marks of earlier ones. Otherwise the
 //!    draw is lost (a gap, in a rare race) and it draws again.
 //!
-//! The zone's end is a bound that the store has committed; nothing here reaches beyond it. If a panic ever poisons the
-//! mutex, all zones are given up: ids are lost, none is repeated.
+//! The range's end is a bound that the store has committed; nothing here reaches beyond it. If a panic ever poisons the
+//! mutex, all ranges are given up: ids are lost, none is repeated.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
@@ -39,7 +39,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::{Notify, oneshot};
 
-use crate::ids::range::RUN_MAX;
+use crate::ids::block::RUN_MAX;
 
 /// The place of `next` while the gate is shut: above all slots and ends, so that no draw ends before a mark. To wrap
 /// `next` would take 65,535 draws in flight at once, of [`RUN_MAX`] each.
@@ -81,8 +81,8 @@ struct Waiter {
 
 struct State {
     gate: Gate,
-    zone: Zone,
-    pending: Option<Zone>,
+    range: SlotRange,
+    pending: Option<SlotRange>,
     /// No slot before it is handed out any more.
     floor: u64,
     /// Marks of this epoch are at or above it, marks of earlier ones below.
@@ -114,7 +114,7 @@ pub(super) enum Taken {
 pub(super) enum Skipped {
     /// All slots handed out from now on are at or above the slot.
     Done,
-    /// Between two of our zones: somebody else's.
+    /// Between two of our ranges: somebody else's.
     Elsewhere,
     /// Above all that is reserved here.
     Beyond,
@@ -127,16 +127,16 @@ pub(super) enum Refilling {
     Batch { waiting: u64 },
 }
 
-/// Reserved slots, `start` the first that was not handed out (of the current zone, while the gate is open: the first
+/// Reserved slots, `start` the first that was not handed out (of the current range, while the gate is open: the first
 /// that was not handed out when it opened).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::ids) struct Zone {
+pub(in crate::ids) struct SlotRange {
     pub(in crate::ids) start: u64,
     pub(in crate::ids) end: u64,
 }
 
-impl Zone {
-    const EMPTY: Zone = Zone { start: 0, end: 0 };
+impl SlotRange {
+    const EMPTY: SlotRange = SlotRange { start: 0, end: 0 };
 
     fn left(self) -> u64 {
         self.end - self.start
@@ -154,7 +154,7 @@ impl Dispenser {
             mark: Padded(AtomicU64::new(0)),
             state: Mutex::new(State {
                 gate: Gate::Shut,
-                zone: Zone::EMPTY,
+                range: SlotRange::EMPTY,
                 pending: None,
                 floor: 0,
                 marks_from: 1,
@@ -209,7 +209,7 @@ impl Dispenser {
         }
         if state.gate == Gate::Open {
             // The ticket was of an earlier epoch.
-            let mark = state.zone.end;
+            let mark = state.range.end;
             let first = self.next.0.fetch_add(count.get(), Ordering::Relaxed);
             if let Some(first) = self.redeem(state, count, Ticket { mark, first }) {
                 return Some(first);
@@ -224,25 +224,25 @@ impl Dispenser {
         first
     }
 
-    /// Keeps a ticket of this epoch, if the zone reaches that far; if not, no draw can succeed any more: shuts the gate.
+    /// Keeps a ticket of this epoch, if the range reaches that far; if not, no draw can succeed any more: shuts the gate.
     fn redeem(&self, state: &mut State, count: NonZeroU64, ticket: Ticket) -> Option<u64> {
         if ticket.mark < state.marks_from || ticket.first >= PARKED {
             return None;
         }
         let end = ticket.first + count.get();
-        if end <= state.zone.end {
+        if end <= state.range.end {
             if state.gate == Gate::Open && end > low_mark(state) {
-                self.publish(state, state.zone.end);
+                self.publish(state, state.range.end);
                 self.refiller.notify_one();
             }
             return Some(ticket.first);
         }
         self.shut(state);
-        if ticket.first < state.zone.end && state.gate == Gate::Shut {
+        if ticket.first < state.range.end && state.gate == Gate::Shut {
             // Ours is the one draw that crossed the end (4).
-            state.issued -= i128::from(state.zone.end - ticket.first);
-            state.zone.start = ticket.first;
-            state.zone.cut_to(state.floor);
+            state.issued -= i128::from(state.range.end - ticket.first);
+            state.range.start = ticket.first;
+            state.range.cut_to(state.floor);
         }
         None
     }
@@ -252,34 +252,34 @@ impl Dispenser {
         self.mark.0.store(mark, Ordering::Release);
     }
 
-    /// Opens the gate if the zone has slots that were never below a published mark. A rest that lies wholly below one is
+    /// Opens the gate if the range has slots that were never below a published mark. A rest that lies wholly below one is
     /// served under the mutex: its epoch's marks could not be told from older ones.
     fn reopen(&self, state: &mut State) {
-        if state.gate != Gate::Shut || state.zone.left() == 0 || state.zone.end <= state.mark_max {
+        if state.gate != Gate::Shut || state.range.left() == 0 || state.range.end <= state.mark_max {
             return;
         }
         state.gate = Gate::Open;
         end_epoch(state);
-        state.issued -= i128::from(state.zone.start);
-        self.next.0.store(state.zone.start, Ordering::Relaxed);
+        state.issued -= i128::from(state.range.start);
+        self.next.0.store(state.range.start, Ordering::Relaxed);
         self.publish(state, low_mark(state));
     }
 
-    /// Parks `next`; what is left of the zone then starts where it stood.
+    /// Parks `next`; what is left of the range then starts where it stood.
     fn shut(&self, state: &mut State) {
         if state.gate != Gate::Open {
             return;
         }
         state.gate = Gate::Shut;
         self.mark.0.store(0, Ordering::Relaxed);
-        let stood = self.next.0.swap(PARKED, Ordering::Relaxed).min(state.zone.end);
+        let stood = self.next.0.swap(PARKED, Ordering::Relaxed).min(state.range.end);
         state.issued += i128::from(stood);
-        state.zone.start = stood;
-        state.zone.cut_to(state.floor);
+        state.range.start = stood;
+        state.range.cut_to(state.floor);
     }
 
-    /// Takes a zone that was reserved, later than all before, and serves those who wait.
-    pub(super) fn install(&self, mut new: Zone, low_left: u64) {
+    /// Takes a range that was reserved, later than all before, and serves those who wait.
+    pub(super) fn install(&self, mut new: SlotRange, low_left: u64) {
         let mut state = self.lock();
         let state = &mut *state;
         state.waiters.retain(|waiter| !waiter.reply.is_closed());
@@ -294,7 +294,7 @@ impl Dispenser {
         if state.gate == Gate::Shut {
             end_epoch(state);
         }
-        let last = state.pending.as_mut().unwrap_or(&mut state.zone);
+        let last = state.pending.as_mut().unwrap_or(&mut state.range);
         debug_assert!(new.start >= last.end, "{new:?} behind {last:?}");
         if last.end == new.start && last.end != 0 {
             last.end = new.end;
@@ -305,10 +305,10 @@ impl Dispenser {
             if let Some(pending) = state.pending.take() {
                 self.shut(state);
                 end_epoch(state);
-                state.zone = pending;
+                state.range = pending;
             }
-            if state.gate == Gate::Shut && state.zone.left() == 0 {
-                state.zone = new;
+            if state.gate == Gate::Shut && state.range.left() == 0 {
+                state.range = new;
             } else {
                 state.pending = Some(new);
             }
@@ -336,9 +336,9 @@ impl Dispenser {
         if slot <= state.floor {
             return Skipped::Done;
         }
-        let reaches = |zone: Zone| slot <= zone.end;
+        let reaches = |range: SlotRange| slot <= range.end;
         match state.pending {
-            _ if reaches(state.zone) => {}
+            _ if reaches(state.range) => {}
             Some(pending) if slot <= pending.start => return Skipped::Elsewhere,
             Some(pending) if reaches(pending) => {}
             _ => return Skipped::Beyond,
@@ -357,21 +357,21 @@ impl Dispenser {
             return;
         }
         state.floor = slot;
-        if state.gate == Gate::Open && slot <= state.zone.end {
+        if state.gate == Gate::Open && slot <= state.range.end {
             let stood = self.next.0.fetch_max(slot, Ordering::Relaxed);
             state.issued -= i128::from(slot.saturating_sub(stood));
             return;
         }
         self.shut(state);
-        state.zone.cut_to(slot);
+        state.range.cut_to(slot);
         if let Some(mut pending) = state.pending {
             pending.cut_to(slot);
             state.pending = Some(pending).filter(|pending| pending.left() > 0);
         }
-        if state.zone.left() == 0
+        if state.range.left() == 0
             && let Some(pending) = state.pending.take()
         {
-            state.zone = pending;
+            state.range = pending;
             end_epoch(state);
         }
         self.reopen(state);
@@ -407,12 +407,12 @@ impl Dispenser {
         self.lock().gate == Gate::Closed
     }
 
-    /// The unused rest of the zone that was reserved last, if the dispenser is closed.
-    pub(super) fn rest(&self) -> Option<Zone> {
+    /// The unused rest of the range that was reserved last, if the dispenser is closed.
+    pub(super) fn rest(&self) -> Option<SlotRange> {
         let state = self.lock();
         (state.gate == Gate::Closed)
-            .then(|| state.pending.unwrap_or(state.zone))
-            .filter(|zone| zone.left() > 0)
+            .then(|| state.pending.unwrap_or(state.range))
+            .filter(|range| range.left() > 0)
     }
 
     /// Slots that can be handed out without the store.
@@ -421,17 +421,17 @@ impl Dispenser {
     }
 
     fn left_in(&self, state: &State) -> u64 {
-        let mut zone = state.zone;
+        let mut range = state.range;
         if state.gate == Gate::Open {
-            zone.cut_to(self.next.0.load(Ordering::Relaxed));
+            range.cut_to(self.next.0.load(Ordering::Relaxed));
         }
-        zone.left() + state.pending.map_or(0, Zone::left)
+        range.left() + state.pending.map_or(0, SlotRange::left)
     }
 
     pub(super) fn issued(&self) -> u64 {
         let state = self.lock();
         let drawn = match state.gate {
-            Gate::Open => self.next.0.load(Ordering::Relaxed).min(state.zone.end),
+            Gate::Open => self.next.0.load(Ordering::Relaxed).min(state.range.end),
             Gate::Shut | Gate::Closed => 0,
         };
         u64::try_from(state.issued + i128::from(drawn)).unwrap_or(0)
@@ -450,8 +450,8 @@ impl Dispenser {
     fn give_up_all(&self, state: &mut State) {
         self.mark.0.store(0, Ordering::Relaxed);
         self.next.0.swap(PARKED, Ordering::Relaxed);
-        let last_end = state.pending.take().unwrap_or(state.zone).end;
-        state.zone = Zone { start: last_end, end: last_end };
+        let last_end = state.pending.take().unwrap_or(state.range).end;
+        state.range = SlotRange { start: last_end, end: last_end };
         if state.gate == Gate::Open {
             state.gate = Gate::Shut;
         }
@@ -471,8 +471,8 @@ impl Dispenser {
 
     fn next_in(&self, state: &State) -> u64 {
         let stands = match state.gate {
-            Gate::Open => self.next.0.load(Ordering::Relaxed).min(state.zone.end),
-            Gate::Shut | Gate::Closed => state.zone.start,
+            Gate::Open => self.next.0.load(Ordering::Relaxed).min(state.range.end),
+            Gate::Shut | Gate::Closed => state.range.start,
         };
         stands.max(state.floor)
     }
@@ -482,7 +482,7 @@ impl Dispenser {
         let state = self.lock();
         let next = self.next_in(&state);
         let lies_in = |start, end| (start..end).contains(&slot);
-        lies_in(next, state.zone.end)
+        lies_in(next, state.range.end)
             || state.pending.is_some_and(|pending| lies_in(pending.start.max(state.floor), pending.end))
     }
 
@@ -490,23 +490,23 @@ impl Dispenser {
     pub(in crate::ids) fn ends(&self) -> impl Iterator<Item = u64> {
         let state = self.lock();
         let pending = state.pending.map(|pending| pending.end);
-        let zone = (self.left_in(&state) > state.pending.map_or(0, Zone::left)).then_some(state.zone.end);
-        pending.into_iter().chain(zone)
+        let range = (self.left_in(&state) > state.pending.map_or(0, SlotRange::left)).then_some(state.range.end);
+        pending.into_iter().chain(range)
     }
 }
 
-/// From what is left while the gate is shut, or from the pending zone. The rest of a zone that is too short is
+/// From what is left while the gate is shut, or from the pending range. The rest of a range that is too short is
 /// given up only when the next one takes its place: ids of one connection must ascend.
 fn serve(state: &mut State, count: NonZeroU64) -> Option<u64> {
     if state.gate != Gate::Shut {
         return None;
     }
-    if state.zone.left() < count.get() {
-        state.zone = state.pending.take_if(|pending| pending.left() >= count.get())?;
+    if state.range.left() < count.get() {
+        state.range = state.pending.take_if(|pending| pending.left() >= count.get())?;
         end_epoch(state);
     }
-    let first = state.zone.start;
-    state.zone.start += count.get();
+    let first = state.range.start;
+    state.range.start += count.get();
     state.issued += i128::from(count.get());
     Some(first)
 }
@@ -523,14 +523,14 @@ fn serve_waiters(state: &mut State) {
         };
         if waiter.reply.send(Ok(first)).is_err() {
             // The waiter gave up in this moment, so nobody has the slots.
-            state.zone.start = first;
+            state.range.start = first;
             state.issued -= i128::from(waiter.count.get());
         }
     }
     state.waiters = still;
 }
 
-/// From here on no ticket of an earlier draw is redeemed. Due before the zone changes while the gate is shut (7): such
+/// From here on no ticket of an earlier draw is redeemed. Due before the range changes while the gate is shut (7): such
 /// a ticket may reach above the end that it was drawn under.
 fn end_epoch(state: &mut State) {
     state.marks_from = state.mark_max + 1;
@@ -538,7 +538,7 @@ fn end_epoch(state: &mut State) {
 
 /// Draws that end above it tell the refiller.
 fn low_mark(state: &State) -> u64 {
-    state.zone.end.saturating_sub(state.low_left).max(state.marks_from).min(state.zone.end)
+    state.range.end.saturating_sub(state.low_left).max(state.marks_from).min(state.range.end)
 }
 
 #[cfg(test)]

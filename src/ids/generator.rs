@@ -20,7 +20,7 @@ use tokio::time::{Instant, timeout};
 use super::demand::Demand;
 use super::dispenser::{Dispenser, Refused, Skipped, Taken, Ticket};
 use super::fence::{Fence, Raise};
-use super::range::{IdBlock, RUN_MAX};
+use super::block::{IdBlock, RUN_MAX};
 use super::refill;
 use super::sequence::SequenceSpec;
 use super::slots::{ID_MAX, Slots};
@@ -169,7 +169,7 @@ impl Sequence {
     #[inline]
     pub fn try_take(&self, n: NonZeroU64) -> Option<IdBlock> {
         match self.dispenser.draw(n) {
-            Ok(first) => Some(self.slots.range(first, n)),
+            Ok(first) => Some(self.slots.block(first, n)),
             Err(ticket) => self.try_take_slowly(n, ticket),
         }
     }
@@ -177,13 +177,13 @@ impl Sequence {
     #[cold]
     fn try_take_slowly(&self, n: NonZeroU64, ticket: Ticket) -> Option<IdBlock> {
         let first = (n.get() <= RUN_MAX).then(|| self.dispenser.settle(n, ticket))??;
-        Some(self.slots.range(first, n))
+        Some(self.slots.block(first, n))
     }
 
     /// `n` ids in one run, waiting up to `deadline` for the store.
     pub async fn take(&self, n: NonZeroU64, deadline: Duration) -> Result<IdBlock, TakeError> {
         match self.dispenser.draw(n) {
-            Ok(first) => Ok(self.slots.range(first, n)),
+            Ok(first) => Ok(self.slots.block(first, n)),
             Err(ticket) => self.take_slowly(n, ticket, deadline).await,
         }
     }
@@ -199,7 +199,7 @@ impl Sequence {
             return Err(TakeError::TooMany { generator: self.name.clone(), wanted: n.get(), most: RUN_MAX });
         }
         let mut answer = match self.dispenser.settle_or_wait(n, ticket) {
-            Taken::Slots(first) => return Ok(self.slots.range(first, n)),
+            Taken::Slots(first) => return Ok(self.slots.block(first, n)),
             Taken::Closed => return Err(self.refused(n, Refused::Closed)),
             Taken::Wait(answer) => answer,
         };
@@ -211,7 +211,7 @@ impl Sequence {
             answer.try_recv().ok()
         };
         match answered {
-            Some(Ok(first)) => Ok(self.slots.range(first, n)),
+            Some(Ok(first)) => Ok(self.slots.block(first, n)),
             Some(Err(refused)) => Err(self.refused(n, refused)),
             None => Err(self.store_away(deadline)),
         }
@@ -405,7 +405,7 @@ impl Sequence {
         let handing = timeout(STORE_TIMEOUT, async {
             let mut fence = self.fence.lock().await;
             let (first, end) = match self.dispenser.rest() {
-                Some(zone) => (self.slots.id(zone.start), self.slots.bound_of(zone.end)),
+                Some(range) => (self.slots.id(range.start), self.slots.bound_of(range.end)),
                 None => (fence.bound(), fence.bound()),
             };
             let handed_back = fence.hand_back(first, end).await;

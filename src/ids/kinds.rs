@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::range::IdBlock;
+use super::block::IdBlock;
 use super::timestamp::Timestamp;
 use crate::ids::errors::TakeError;
 use crate::ids::fence::moves::Moves;

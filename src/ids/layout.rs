@@ -12,7 +12,7 @@ mod text;
 use std::fmt;
 use std::num::NonZeroU64;
 
-use super::range::{Spacing, Ticks};
+use super::block::{Spacing, Ticks};
 
 pub use moment::Moment;
 pub use numbering::Numbering;

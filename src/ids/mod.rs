@@ -1,6 +1,6 @@
 //! Ids: ranges, and the generators that own them.
 //!
-//! From the bottom up: `range` is a run of ids that nobody else has. `slots` and `layout` say how ids
+//! From the bottom up: `block` is a run of ids that nobody else has. `slots` and `layout` say how ids
 //! are numbered, `sequence` what a rule says of a sequence. `fence` raises a generator's bound in the
 //! store, `reach` says how far it may be raised by hand. `refill` asks for it in time, as `demand` has
 //! it, and `dispenser` hands out what is below the bound. `generator` is the sequence generator,
@@ -16,7 +16,7 @@ pub mod generator;
 mod kinds;
 pub mod layout;
 pub mod nodes;
-pub mod range;
+pub mod block;
 pub mod reach;
 mod refill;
 pub mod sequence;

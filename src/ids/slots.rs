@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU64;
 
-use super::range::{IdBlock, Spacing};
+use super::block::{IdBlock, Spacing};
 
 /// The largest id ever issued: a BIGINT UNSIGNED's, less the room to add that the dispenser needs above all slots. 2^48 is a
 /// 65,536th of what the column holds.
@@ -51,7 +51,7 @@ impl Slots {
 
     /// The ids of `count` slots from `first`, all before the end: so nothing here wraps, and nothing is checked again.
     #[inline]
-    pub(super) fn range(&self, first: u64, count: NonZeroU64) -> IdBlock {
+    pub(super) fn block(&self, first: u64, count: NonZeroU64) -> IdBlock {
         debug_assert!(count.get() <= self.end && first <= self.end - count.get());
         // The usual step is worth a branch: the multiplication would wait for the atomic addition before it.
         let width = if self.step.get() == 1 { first } else { first.wrapping_mul(self.step.get()) };

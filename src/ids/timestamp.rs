@@ -32,8 +32,8 @@ use crate::ids::fence::moves::Moves;
 use crate::ids::fence::{Fence, Subject};
 use crate::ids::layout::{Layout, Moment, Numbering};
 use crate::ids::nodes::{self, Node};
-use crate::ids::range::IdBlock;
-use crate::ids::range::RUN_MAX;
+use crate::ids::block::IdBlock;
+use crate::ids::block::RUN_MAX;
 use crate::ids::refill;
 use crate::store::{Store, StoreError};
 

@@ -1,7 +1,7 @@
 //! MariaDB's COM_STMT_BULK_EXECUTE: one prepared statement, several sets of parameters.
 //! Source: <https://mariadb.com/kb/en/com_stmt_bulk_execute/>; what it leaves open was measured on 10.11.
 
-use super::prepared::{Bound, Param, ParamType, id_bytes, read_types, read_value};
+use super::prepared::{ParamValue, Param, ParamType, id_bytes, read_types, read_value};
 use super::reader::{Malformed, Reader, put_lenenc_bytes};
 
 /// Bytes in front of the types: command, statement id, flags.
@@ -113,7 +113,7 @@ impl<'a> Bulk<'a> {
 impl<'a> Cell<'a> {
     pub fn param(&self, kind: ParamType) -> Param<'a> {
         let has_value = self.indicator == Indicator::Value;
-        Param::new(kind, if has_value { Bound::Value(self.value) } else { Bound::Null })
+        Param::new(kind, if has_value { ParamValue::Value(self.value) } else { ParamValue::Null })
     }
 
     pub fn put(&self, out: &mut Vec<u8>) {

@@ -57,7 +57,7 @@ impl ParamType {
 
 /// The value that the client bound to a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bound<'a> {
+pub enum ParamValue<'a> {
     Null,
     /// Sent before by COM_STMT_SEND_LONG_DATA; takes no place in the packet.
     LongData,
@@ -81,7 +81,7 @@ pub enum Scalar<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Param<'a> {
     pub kind: ParamType,
-    pub bound: Bound<'a>,
+    pub value: ParamValue<'a>,
     /// The parameter's name as a query attribute. Empty if it is none.
     name: &'a [u8],
 }
@@ -137,14 +137,14 @@ impl<'a> Execute<'a> {
         for (index, (kind, name)) in types.into_iter().enumerate() {
             let is_null = nulls.get(index / 8).is_some_and(|byte| byte >> (index % 8) & 1 == 1);
             let is_ahead = u16::try_from(index).is_ok_and(|index| expected.long_data.contains(&index));
-            let bound = if is_ahead {
-                Bound::LongData
+            let value = if is_ahead {
+                ParamValue::LongData
             } else if is_null {
-                Bound::Null
+                ParamValue::Null
             } else {
-                Bound::Value(read_value(&mut r, kind.kind)?)
+                ParamValue::Value(read_value(&mut r, kind.kind)?)
             };
-            params.push(Param { kind, bound, name });
+            params.push(Param { kind, value, name });
         }
         if !r.is_empty() {
             return Err(Malformed::Bad("execution: bytes follow its last parameter"));
@@ -194,7 +194,7 @@ impl<'a> Execute<'a> {
     /// The payload again, its types always with it: the server's memory of types holds ours too.
     pub fn build(&self) -> Vec<u8> {
         let values: usize =
-            self.params.iter().map(|p| if let Bound::Value(v) = p.bound { v.len() } else { 0 }).sum();
+            self.params.iter().map(|p| if let ParamValue::Value(v) = p.value { v.len() } else { 0 }).sum();
         let names: usize = self.params.iter().map(|p| p.name.len()).sum();
         let mut out = Vec::with_capacity(HEAD_BYTES + 4 + self.params.len() * 4 + names + values);
         out.extend_from_slice(self.head);
@@ -209,7 +209,7 @@ impl<'a> Execute<'a> {
             put_lenenc(&mut out, self.params.len() as u64);
         }
         for eight in self.params.chunks(8) {
-            let bits = eight.iter().enumerate().filter(|(_, p)| p.bound == Bound::Null);
+            let bits = eight.iter().enumerate().filter(|(_, p)| p.value == ParamValue::Null);
             out.push(bits.fold(0, |byte, (bit, _)| byte | 1 << bit));
         }
         out.push(1);
@@ -220,7 +220,7 @@ impl<'a> Execute<'a> {
             }
         }
         for param in &self.params {
-            if let Bound::Value(value) = param.bound {
+            if let ParamValue::Value(value) = param.value {
                 out.extend_from_slice(value);
             }
         }
@@ -229,8 +229,8 @@ impl<'a> Execute<'a> {
 }
 
 impl<'a> Param<'a> {
-    pub fn new(kind: ParamType, bound: Bound<'a>) -> Self {
-        Param { kind, bound, name: b"" }
+    pub fn new(kind: ParamType, value: ParamValue<'a>) -> Self {
+        Param { kind, value, name: b"" }
     }
 
     /// An id, whose bytes (see [`id_bytes`]) live at least as long as the packet's. `is_unsigned`: what the server expects, by
@@ -240,27 +240,27 @@ impl<'a> Param<'a> {
         let is_above_bigint = bytes[7] & 0x80 != 0;
         let kind =
             if is_unsigned || is_above_bigint { ParamType::BIGINT_UNSIGNED } else { ParamType::BIGINT };
-        Param { kind, bound: Bound::Value(bytes), name: &[] }
+        Param { kind, value: ParamValue::Value(bytes), name: &[] }
     }
 
     /// Text of less than 251 bytes after its length, see [`id_text`].
     pub fn text(bytes: &'a [u8]) -> Self {
-        Param { kind: ParamType::TEXT, bound: Bound::Value(bytes), name: &[] }
+        Param { kind: ParamType::TEXT, value: ParamValue::Value(bytes), name: &[] }
     }
 
     /// This parameter, bound to text or binary data, its length before it.
     #[must_use]
     pub fn with_text(&self, bytes: &'a [u8]) -> Self {
         let kind = if self.kind.carries_text() { self.kind } else { ParamType::TEXT };
-        Param { kind, bound: Bound::Value(bytes), name: self.name }
+        Param { kind, value: ParamValue::Value(bytes), name: self.name }
     }
 
     /// The value as the server will read it.
     pub fn scalar(&self) -> Result<Scalar<'a>, Malformed> {
-        let value = match self.bound {
-            Bound::Null => return Ok(Scalar::Null),
-            Bound::LongData => return Ok(Scalar::Other),
-            Bound::Value(value) => value,
+        let value = match self.value {
+            ParamValue::Null => return Ok(Scalar::Null),
+            ParamValue::LongData => return Ok(Scalar::Other),
+            ParamValue::Value(value) => value,
         };
         let mut r = Reader::new(value);
         let what = "bound value";
@@ -347,7 +347,7 @@ pub(super) fn read_value<'a>(r: &mut Reader<'a>, kind: u8) -> Result<&'a [u8], M
 
 #[cfg(test)]
 mod tests {
-    use super::{Bound, Execute, Expected, Malformed, Param, ParamType, Scalar, id_bytes, statement_id};
+    use super::{ParamValue, Execute, Expected, Malformed, Param, ParamType, Scalar, id_bytes, statement_id};
     use proptest::prelude::{any, proptest};
     use std::collections::BTreeSet;
 
@@ -400,7 +400,7 @@ mod tests {
         let payload = packet(&[0, 0, 0xFF]);
         let long = BTreeSet::from([0]);
         let execute = parse(&payload, 2, Some(&types), &long).unwrap();
-        assert_eq!(execute.params[0].bound, Bound::LongData);
+        assert_eq!(execute.params[0].value, ParamValue::LongData);
         assert_eq!(execute.params[1].scalar(), Ok(Scalar::Integer(-1)));
         assert!(parse(&payload, 2, None, &long).is_err());
     }
@@ -481,7 +481,7 @@ mod tests {
         #[test]
         fn integers_keep_their_sign(n in any::<i32>()) {
             let bytes = n.to_le_bytes();
-            let signed = Param { kind: ParamType { kind: 3, flags: 0 }, bound: Bound::Value(&bytes), name: &[] };
+            let signed = Param { kind: ParamType { kind: 3, flags: 0 }, value: ParamValue::Value(&bytes), name: &[] };
             assert_eq!(signed.scalar(), Ok(Scalar::Integer(i128::from(n))));
             let unsigned = Param { kind: ParamType { kind: 3, flags: 0x80 }, ..signed };
             assert_eq!(unsigned.scalar(), Ok(Scalar::Integer(i128::from(n.cast_unsigned()))));

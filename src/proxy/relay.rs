@@ -20,7 +20,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::ids::range::IdBlock;
+use crate::ids::block::IdBlock;
 use crate::mysql::attributes;
 use crate::mysql::command::{Command, Reply};
 use crate::mysql::error::Refusal;
@@ -365,17 +365,17 @@ impl Relay {
     }
 
     /// Sends a plan's text in place of the client's, whose attributes stay, as
-    /// [`Relay::send_instead`] does. `None`, and nothing done, where the ranges are not the plan's.
+    /// [`Relay::send_instead`] does. `None`, and nothing done, where the blocks are not the plan's.
     pub(super) fn send_spliced(
         &mut self,
-        (plan, ranges): (&Plan, &[IdBlock]),
+        (plan, blocks): (&Plan, &[IdBlock]),
         arrived: Arrived,
     ) -> Option<Sent> {
         let packets = self.up.replace(arrived.window_bytes, |window, out| {
             let payload = payload_of(window, arrived.window_bytes);
             let (before, text) = arrived.split(&payload);
             out.extend_from_slice(before);
-            plan.splice_into(text, ranges, out)
+            plan.splice_into(text, blocks, out)
         })?;
         Some(Sent::of(arrived.packets, packets))
     }

@@ -95,7 +95,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::{SAMPLE_EVERY, Verifier, Verify, digest};
-    use crate::ids::range::{IdBlock, Spacing};
+    use crate::ids::block::{IdBlock, Spacing};
     use crate::rewrite::plan::target::Target;
     use crate::rewrite::plan::{Lookup, PlanContext, Planned, Protocol};
     use crate::rewrite::planner::plan;

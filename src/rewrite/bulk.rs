@@ -1,11 +1,11 @@
 //! MariaDB's bulk executions of a prepared INSERT: each set of parameters gets ids of its own, out
-//! of one range.
+//! of one block.
 
 use super::execution::bound_to_id;
-use super::meaning::{Bound, Meaning};
+use super::meaning::{ParamMeaning, Meaning};
 use super::plan::LastId;
 use super::prepare::PreparedInsert;
-use crate::ids::range::{IdBlock, Ticks};
+use crate::ids::block::{IdBlock, Ticks};
 use crate::mysql::bulk::{Bulk, Cells, Indicator, put_integer, put_text};
 use crate::mysql::error::Refusal;
 use crate::mysql::prepared::{Param, ParamType};
@@ -105,9 +105,9 @@ impl<'a> Draft<'a> {
                 IdCell::Zero
             } else {
                 match bound_to_id(self.meaning, self.prepared, (index, Some(&cell.param(kind))), None)? {
-                    Bound::Takes => IdCell::Takes,
-                    Bound::TakesWarned | Bound::Fails => return Err(self.warned(index)),
-                    Bound::Explicit(value) => IdCell::Keeps(value),
+                    ParamMeaning::Takes => IdCell::Takes,
+                    ParamMeaning::TakesWarned | ParamMeaning::Fails => return Err(self.warned(index)),
+                    ParamMeaning::Explicit(value) => IdCell::Keeps(value),
                 }
             });
             let last = match self.id_cells.last() {
@@ -120,7 +120,7 @@ impl<'a> Draft<'a> {
             if let LastId::Written(value) = last {
                 self.explicit.push(value);
             }
-            if self.prepared.insert.last == LastId::Bound(index) {
+            if self.prepared.insert.last == LastId::Param(index) {
                 self.last = last;
             }
         }
@@ -173,7 +173,7 @@ impl<'a> Draft<'a> {
     }
 
     /// The execution with its ids. `None`: they do not fit.
-    pub fn write(&self, kinds: &[IdKind], range: Option<&IdBlock>) -> Option<Vec<u8>> {
+    pub fn write(&self, kinds: &[IdKind], block: Option<&IdBlock>) -> Option<Vec<u8>> {
         let ours = &self.prepared.text.ours;
         let sets = usize::try_from(self.sets).ok()?;
         let mut out = Vec::with_capacity(64 + self.bulk.bytes() + sets * (ours.len() + kinds.len()) * 9);
@@ -188,7 +188,7 @@ impl<'a> Draft<'a> {
         }
         self.bulk.put_head(types.iter().copied(), &mut out);
         let mut cells = self.bulk.cells();
-        let mut ids = IdsOf { range, taken: 0 };
+        let mut ids = IdsOf { block, taken: 0 };
         let mut id_cells = self.id_cells.iter();
         let ticks = self.ticks_apart();
         for _ in 0..self.sets {
@@ -254,15 +254,15 @@ fn start_of_set(taken: u64, ids: u64, ticks: Ticks) -> u64 {
     }
 }
 
-/// The ids of a range, one after the other.
+/// The ids of a block, one after the other.
 struct IdsOf<'a> {
-    range: Option<&'a IdBlock>,
+    block: Option<&'a IdBlock>,
     taken: u64,
 }
 
 impl IdsOf<'_> {
     fn next(&mut self) -> Option<u64> {
-        let id = self.range?.nth(self.taken)?;
+        let id = self.block?.nth(self.taken)?;
         self.taken += 1;
         Some(id)
     }

@@ -1,9 +1,9 @@
 //! Executions of a prepared INSERT: which parameters take an id is decided here, at each of them.
 
-use super::meaning::{Bound, Meaning};
+use super::meaning::{ParamMeaning, Meaning};
 use super::plan::{LastId, NewRows, OurParam};
 use super::prepare::PreparedInsert;
-use crate::ids::range::IdBlock;
+use crate::ids::block::IdBlock;
 use crate::mysql::error::Refusal;
 use crate::mysql::prepared::{Execute, Param, id_bytes, id_text};
 use crate::rules::model::Explicit;
@@ -46,20 +46,20 @@ impl Draft {
         for place in &prepared.text.id_params {
             let param = execute.params.get(usize::from(place.index));
             let bound = bound_to_id(meaning, prepared, (place.index, param), may_fail.then_some(place.row))?;
-            if last == LastId::Bound(place.index) {
+            if last == LastId::Param(place.index) {
                 last = LastId::from(bound);
             }
             match bound {
-                Bound::Takes => {
+                ParamMeaning::Takes => {
                     places.push((place.row, IdPlace::Client(place.index)));
                     ids = ids.saturating_add(1);
                 }
-                Bound::TakesWarned => {
+                ParamMeaning::TakesWarned => {
                     places.push((place.row, IdPlace::Warned(place.index)));
                     ids = ids.saturating_add(1);
                 }
-                Bound::Fails => {}
-                Bound::Explicit(value) => explicit.extend(value),
+                ParamMeaning::Fails => {}
+                ParamMeaning::Explicit(value) => explicit.extend(value),
             }
         }
         places.sort_by_key(|(row, _)| *row);
@@ -68,8 +68,8 @@ impl Draft {
     }
 
     /// The execution with its ids. `None`: they do not fit.
-    pub fn write(&self, execute: Execute<'_>, range: &IdBlock) -> Option<Vec<u8>> {
-        let ids = || (0..range.count()).filter_map(|k| range.nth(k));
+    pub fn write(&self, execute: Execute<'_>, block: &IdBlock) -> Option<Vec<u8>> {
+        let ids = || (0..block.count()).filter_map(|k| block.nth(k));
         let bytes: Vec<_> = ids().map(id_bytes).collect();
         let has_warned = self.places.iter().any(|(_, place)| matches!(place, IdPlace::Warned(_)));
         let texts: Vec<_> = ids().filter(|_| has_warned).map(id_text).collect();
@@ -96,12 +96,12 @@ impl Draft {
     }
 }
 
-impl From<Bound> for LastId {
-    fn from(bound: Bound) -> LastId {
+impl From<ParamMeaning> for LastId {
+    fn from(bound: ParamMeaning) -> LastId {
         match bound {
-            Bound::Takes | Bound::TakesWarned => LastId::Generated,
-            Bound::Explicit(Some(value)) => LastId::Written(value),
-            Bound::Explicit(None) | Bound::Fails => LastId::Unknown,
+            ParamMeaning::Takes | ParamMeaning::TakesWarned => LastId::Generated,
+            ParamMeaning::Explicit(Some(value)) => LastId::Written(value),
+            ParamMeaning::Explicit(None) | ParamMeaning::Fails => LastId::Unknown,
         }
     }
 }
@@ -113,16 +113,16 @@ pub(super) fn bound_to_id(
     prepared: &PreparedInsert,
     (index, param): (u16, Option<&Param<'_>>),
     row: Option<u32>,
-) -> Result<Bound, Refusal> {
+) -> Result<ParamMeaning, Refusal> {
     let target = &prepared.insert.target;
     let (number, column) = (u32::from(index) + 1, target.id_column());
     let refused = |why: String| Refusal::Statement(target.at(why));
-    let bound = param.and_then(|param| meaning.bound_in(param, row)).ok_or_else(|| {
+    let bound = param.and_then(|param| meaning.of_param_in(param, row)).ok_or_else(|| {
         refused(format!(
             "parameter {number}, which is bound to {column}, does not show whether it is zero; bind an integer or NULL"
         ))
     })?;
-    if matches!(bound, Bound::Explicit(_)) && target.rule.explicit == Explicit::Reject {
+    if matches!(bound, ParamMeaning::Explicit(_)) && target.rule.explicit == Explicit::Reject {
         return Err(refused(format!(
             "parameter {number} is a value for {column}, which the table's rule rejects; bind NULL"
         )));

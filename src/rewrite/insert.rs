@@ -17,7 +17,7 @@ use crate::sql::value::IdValue;
 
 mod edits;
 pub(super) mod loaded;
-mod slots;
+mod row_ids;
 mod sources;
 mod staged;
 mod style;

@@ -1,5 +1,5 @@
 //! The test whether a value at the id's place asks for an id, by what it means to the column. `insert`
-//! decides that for constants, [`Meaning::bound`] at each execution for what is bound to a `?`.
+//! decides that for constants, [`Meaning::of_param`] at each execution for what is bound to a `?`.
 
 use crate::mysql::prepared::{Param, Scalar};
 use crate::rules::model::ColumnShape;
@@ -33,7 +33,7 @@ pub(super) enum Column {
 
 /// The value that is bound to the id's place of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bound {
+pub enum ParamMeaning {
     /// NULL or zero: takes an id.
     Takes,
     /// The server makes zero of it with a warning, or refuses it in strict mode. It takes an id
@@ -89,11 +89,11 @@ impl Meaning {
             || row == 0 && self.mode.contains(SqlMode::STRICT_TRANS_TABLES)
     }
 
-    /// Like [`Meaning::bound`]; `row`: the value is of the `row`-th row of a statement without IGNORE.
-    pub fn bound_in(self, param: &Param<'_>, row: Option<u32>) -> Option<Bound> {
-        match self.bound(param) {
-            Some(Bound::TakesWarned) if row.is_some_and(|row| self.refuses_clamped(row)) => {
-                Some(Bound::Fails)
+    /// Like [`Meaning::of_param`]; `row`: the value is of the `row`-th row of a statement without IGNORE.
+    pub fn of_param_in(self, param: &Param<'_>, row: Option<u32>) -> Option<ParamMeaning> {
+        match self.of_param(param) {
+            Some(ParamMeaning::TakesWarned) if row.is_some_and(|row| self.refuses_clamped(row)) => {
+                Some(ParamMeaning::Fails)
             }
             bound => bound,
         }
@@ -101,17 +101,17 @@ impl Meaning {
 
     /// `None`: only the server can tell what it makes of the value. Measured on MariaDB 10.11 and
     /// MySQL 9.7.
-    pub fn bound(self, param: &Param<'_>) -> Option<Bound> {
-        let clamped = if self.zero_is_value { Bound::Explicit(Some(0)) } else { Bound::TakesWarned };
+    pub fn of_param(self, param: &Param<'_>) -> Option<ParamMeaning> {
+        let clamped = if self.zero_is_value { ParamMeaning::Explicit(Some(0)) } else { ParamMeaning::TakesWarned };
         let value = match param.scalar().ok()? {
-            Scalar::Null => return Some(Bound::Takes),
+            Scalar::Null => return Some(ParamMeaning::Takes),
             Scalar::Integer(value) => value,
             Scalar::Float(value) if self.is_integer() => self.rounded(value)?,
             Scalar::Float(value) => rounded_float(value).filter(|_| value.fract() == 0.0)?,
             Scalar::Text(text) if param.kind.is_decimal() => self.decimal(text)?,
             Scalar::Text(text) => match self.text(text) {
                 Some(value) => value,
-                None if self.column == Column::Text => return Some(Bound::Explicit(None)),
+                None if self.column == Column::Text => return Some(ParamMeaning::Explicit(None)),
                 None if !self.is_integer() => return None,
                 None if text.is_empty() && self.mode.contains(SqlMode::EMPTY_STRING_IS_NULL) => return None,
                 None => match value::of_text(text, self.mariadb).value {
@@ -124,7 +124,7 @@ impl Meaning {
         if self.clamps(value) {
             return Some(clamped);
         }
-        Some(if value == 0 && !self.zero_is_value { Bound::Takes } else { Bound::Explicit(Some(value)) })
+        Some(if value == 0 && !self.zero_is_value { ParamMeaning::Takes } else { ParamMeaning::Explicit(Some(value)) })
     }
 
     fn decimal(self, text: &[u8]) -> Option<i128> {
@@ -162,8 +162,8 @@ impl Meaning {
 
 #[cfg(test)]
 mod tests {
-    use super::{Bound, Meaning};
-    use crate::mysql::prepared::{Bound as Value, Param, ParamType};
+    use super::{ParamMeaning, Meaning};
+    use crate::mysql::prepared::{ParamValue as Value, Param, ParamType};
     use crate::rules::model::ColumnShape;
     use crate::sql::dialect::{Dialect, Server, ServerKind, SqlMode};
 
@@ -180,13 +180,13 @@ mod tests {
     }
 
     /// The meaning of a value that is bound as `kind`, with its length in front where it is text.
-    fn bound(meaning: Meaning, kind: u8, value: &[u8]) -> Option<Bound> {
+    fn bound(meaning: Meaning, kind: u8, value: &[u8]) -> Option<ParamMeaning> {
         let kind = ParamType { kind, flags: 0 };
         let mut bytes = value.to_vec();
         if !matches!(kind.kind, DOUBLE) {
             bytes.insert(0, u8::try_from(value.len()).unwrap());
         }
-        meaning.bound(&Param::new(kind, Value::Value(&bytes)))
+        meaning.of_param(&Param::new(kind, Value::Value(&bytes)))
     }
 
     #[track_caller]
@@ -197,7 +197,7 @@ mod tests {
                 _ => value.as_bytes().to_vec(),
             };
             let got = bound(meaning(server, "", column), kind, &bytes);
-            let expect = expect.map(|n| if n == 0 { Bound::Takes } else { Bound::Explicit(Some(n)) });
+            let expect = expect.map(|n| if n == 0 { ParamMeaning::Takes } else { ParamMeaning::Explicit(Some(n)) });
             assert_eq!(got, expect, "{value} {server:?}");
         }
     }
@@ -239,39 +239,39 @@ mod tests {
             bound(meaning(ServerKind::MySql, mode, "bigint"), STRING, value.as_bytes())
         };
         for no_number in ["", " ", "abc", "0x1", ".", "0abc", "-0.4x"] {
-            assert_eq!(bigint("", no_number), Some(Bound::TakesWarned), "{no_number}");
-            let zero = Some(Bound::Explicit(Some(0)));
+            assert_eq!(bigint("", no_number), Some(ParamMeaning::TakesWarned), "{no_number}");
+            let zero = Some(ParamMeaning::Explicit(Some(0)));
             assert_eq!(bigint("NO_AUTO_VALUE_ON_ZERO", no_number), zero, "{no_number}");
         }
         assert_eq!(bigint("EMPTY_STRING_IS_NULL", ""), None);
         let text = |value: &str| bound(meaning(ServerKind::MySql, "", "varchar"), STRING, value.as_bytes());
-        assert_eq!(text("abc"), Some(Bound::Explicit(None)));
-        assert_eq!(text("0.4"), Some(Bound::Explicit(None)));
-        assert_eq!(text("0"), Some(Bound::Takes));
+        assert_eq!(text("abc"), Some(ParamMeaning::Explicit(None)));
+        assert_eq!(text("0.4"), Some(ParamMeaning::Explicit(None)));
+        assert_eq!(text("0"), Some(ParamMeaning::Takes));
     }
 
     #[test]
     fn what_strict_modes_refuse() {
         let in_row = |mode: &str, row: Option<u32>| {
             let kind = ParamType { kind: STRING, flags: 0 };
-            meaning(ServerKind::MariaDb, mode, "int").bound_in(&Param::new(kind, Value::Value(b"\x01x")), row)
+            meaning(ServerKind::MariaDb, mode, "int").of_param_in(&Param::new(kind, Value::Value(b"\x01x")), row)
         };
-        assert_eq!(in_row("", Some(0)), Some(Bound::TakesWarned));
-        assert_eq!(in_row("STRICT_TRANS_TABLES", Some(0)), Some(Bound::Fails));
-        assert_eq!(in_row("STRICT_TRANS_TABLES", Some(1)), Some(Bound::TakesWarned));
-        assert_eq!(in_row("STRICT_ALL_TABLES", Some(1)), Some(Bound::Fails));
-        assert_eq!(in_row("STRICT_ALL_TABLES", None), Some(Bound::TakesWarned));
+        assert_eq!(in_row("", Some(0)), Some(ParamMeaning::TakesWarned));
+        assert_eq!(in_row("STRICT_TRANS_TABLES", Some(0)), Some(ParamMeaning::Fails));
+        assert_eq!(in_row("STRICT_TRANS_TABLES", Some(1)), Some(ParamMeaning::TakesWarned));
+        assert_eq!(in_row("STRICT_ALL_TABLES", Some(1)), Some(ParamMeaning::Fails));
+        assert_eq!(in_row("STRICT_ALL_TABLES", None), Some(ParamMeaning::TakesWarned));
         let unsigned = meaning(ServerKind::MariaDb, "", "int unsigned");
         let below = [0xFB, 0xFF, 0xFF, 0xFF];
         let below = Param::new(ParamType { kind: 0x03, flags: 0 }, Value::Value(&below));
-        assert_eq!(unsigned.bound(&below), Some(Bound::TakesWarned));
+        assert_eq!(unsigned.of_param(&below), Some(ParamMeaning::TakesWarned));
     }
 
     #[test]
     fn zero_may_be_a_value() {
         let meaning = meaning(ServerKind::MariaDb, "NO_AUTO_VALUE_ON_ZERO", "int");
-        assert_eq!(bound(meaning, STRING, b"0.4"), Some(Bound::Explicit(Some(0))));
+        assert_eq!(bound(meaning, STRING, b"0.4"), Some(ParamMeaning::Explicit(Some(0))));
         let null = Param::new(ParamType { kind: STRING, flags: 0 }, Value::Null);
-        assert_eq!(meaning.bound(&null), Some(Bound::Takes));
+        assert_eq!(meaning.of_param(&null), Some(ParamMeaning::Takes));
     }
 }

@@ -212,7 +212,7 @@ pub enum LastId {
     Generated,
     Written(i128),
     /// The value that is bound to this `?` of the client's.
-    Bound(u16),
+    Param(u16),
     /// No integer, or one of a query's.
     Unknown,
 }

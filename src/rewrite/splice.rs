@@ -1,6 +1,6 @@
-//! Plan and ranges to bytes.
+//! Plan and blocks to bytes.
 
-use crate::ids::range::IdBlock;
+use crate::ids::block::IdBlock;
 use crate::rewrite::plan::edit::{Edit, Id, IdForm, Piece, put_digits};
 use crate::rewrite::plan::{InsertPlan, Plan};
 use crate::sql::dialect::ClientCharset;
@@ -15,35 +15,35 @@ const FIXED_BYTES: usize = 80;
 impl Plan {
     /// Sets the user's variables that the packet reads its ids from: to be run, and to succeed,
     /// before the packet is sent. `None`: it needs none.
-    pub fn variables(&self, ranges: &[IdBlock]) -> Option<String> {
+    pub fn variables(&self, blocks: &[IdBlock]) -> Option<String> {
         let mut out = Vec::new();
-        let mut ranges = ranges.iter();
+        let mut blocks = blocks.iter();
         for insert in self.inserts.iter().filter(|insert| insert.ids > 0) {
-            let range = ranges.next()?;
+            let block = blocks.next()?;
             let Some(first) = insert.first_variable else { continue };
             for edit in &insert.edits {
                 let Piece::Id(Id { nth, form: IdForm::Variable, .. }) = edit.piece else { continue };
                 out.extend_from_slice(if out.is_empty() { b"SET " } else { b"," });
                 put_variable(&mut out, first + nth);
                 out.push(b'=');
-                put_digits(&mut out, range.nth(u64::from(nth))?);
+                put_digits(&mut out, block.nth(u64::from(nth))?);
             }
         }
         String::from_utf8(out).ok().filter(|sql| !sql.is_empty())
     }
 
-    /// Appends the packet's text with its ids. `None` where `ranges` do not match
+    /// Appends the packet's text with its ids. `None` where `blocks` do not match
     /// [`Plan::demands`], or the edits are not in the order of the text; then `out` holds a part.
-    pub fn splice_into(&self, text: &[u8], ranges: &[IdBlock], out: &mut Vec<u8>) -> Option<()> {
+    pub fn splice_into(&self, text: &[u8], blocks: &[IdBlock], out: &mut Vec<u8>) -> Option<()> {
         let edits: usize = self.inserts.iter().map(|insert| insert.edits.len()).sum();
-        let digits = ranges
+        let digits = blocks
             .iter()
-            .map(|range| range.last().checked_ilog10().unwrap_or_default() as usize + ID_EXTRA_BYTES)
+            .map(|block| block.last().checked_ilog10().unwrap_or_default() as usize + ID_EXTRA_BYTES)
             .max()
             .unwrap_or_default();
         out.reserve(text.len() + edits * digits + FIXED_BYTES);
         let mut from = 0usize;
-        let mut ranges = ranges.iter();
+        let mut blocks = blocks.iter();
         for edit in &self.settled {
             let Piece::Text(piece) = &edit.piece else { return None };
             out.extend_from_slice(text.get(from..edit.start as usize)?);
@@ -51,11 +51,11 @@ impl Plan {
             from = edit.end as usize;
         }
         for insert in &self.inserts {
-            let range = if insert.ids > 0 { Some(ranges.next()?) } else { None };
-            let put = |out: &mut Vec<u8>, _: &Edit, id| put_id(out, id, insert, range).ok_or(());
+            let block = if insert.ids > 0 { Some(blocks.next()?) } else { None };
+            let put = |out: &mut Vec<u8>, _: &Edit, id| put_id(out, id, insert, block).ok_or(());
             from = put_edits(insert, text, from, out, put).ok().flatten()?;
         }
-        if ranges.next().is_some() {
+        if blocks.next().is_some() {
             return None;
         }
         out.extend_from_slice(text.get(from..)?);
@@ -63,9 +63,9 @@ impl Plan {
     }
 
     /// [`Plan::splice_into`] a text of its own.
-    pub fn splice(&self, text: &[u8], ranges: &[IdBlock]) -> Option<Vec<u8>> {
+    pub fn splice(&self, text: &[u8], blocks: &[IdBlock]) -> Option<Vec<u8>> {
         let mut out = Vec::new();
-        self.splice_into(text, ranges, &mut out)?;
+        self.splice_into(text, blocks, &mut out)?;
         Some(out)
     }
 }
@@ -95,8 +95,8 @@ pub(super) fn put_edits<E>(
     Ok(Some(from))
 }
 
-fn put_id(out: &mut Vec<u8>, place: Id, insert: &InsertPlan, range: Option<&IdBlock>) -> Option<()> {
-    let id = range?.nth(u64::from(place.nth))?;
+fn put_id(out: &mut Vec<u8>, place: Id, insert: &InsertPlan, block: Option<&IdBlock>) -> Option<()> {
+    let id = block?.nth(u64::from(place.nth))?;
     put_separator(out, place.comma);
     match place.form {
         IdForm::Wrapper => {

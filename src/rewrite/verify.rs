@@ -18,7 +18,7 @@ use sqlparser::parser::Parser;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, Word};
 
 use super::plan::{InsertPlan, Plan};
-use crate::ids::range::IdBlock;
+use crate::ids::block::IdBlock;
 use crate::sql::dialect::{ClientCharset, Dialect, SqlMode};
 
 /// The result of the second opinion.
@@ -41,7 +41,7 @@ pub struct Difference(&'static str);
 /// The form of the ids in the rewritten text.
 #[derive(Debug, Clone, Copy)]
 pub enum Written<'a> {
-    /// COM_QUERY: the ids themselves, a range for each of [`Plan::demands`].
+    /// COM_QUERY: the ids themselves, a block for each of [`Plan::demands`].
     Ids(&'a [IdBlock]),
     /// COM_STMT_PREPARE: placeholders of our own.
     Placeholders,
@@ -103,13 +103,13 @@ impl Read {
 
 /// On what would be sent if the generators began at 1.
 pub fn opinion_on_sample(plan: &Plan, dialect: &Dialect, text: &[u8]) -> Opinion {
-    let range = |(insert, ids): (&InsertPlan, u32)| {
+    let block = |(insert, ids): (&InsertPlan, u32)| {
         IdBlock::new(1, insert.target.spacing, NonZeroU64::new(u64::from(ids))?)
     };
-    let ranges: Option<Vec<IdBlock>> = plan.demands().map(range).collect();
-    let after = ranges.as_deref().and_then(|ranges| plan.splice(text, ranges));
-    match (ranges, after) {
-        (Some(ranges), Some(after)) => second_opinion(plan, dialect, text, &after, Written::Ids(&ranges)),
+    let blocks: Option<Vec<IdBlock>> = plan.demands().map(block).collect();
+    let after = blocks.as_deref().and_then(|blocks| plan.splice(text, blocks));
+    match (blocks, after) {
+        (Some(blocks), Some(after)) => second_opinion(plan, dialect, text, &after, Written::Ids(&blocks)),
         _ => Opinion::NotVerified,
     }
 }
@@ -125,8 +125,8 @@ fn compare(
     if before.len() != after.len() {
         return Err(Difference("the number of statements has changed"));
     }
-    let mut ranges = match written {
-        Written::Ids(ranges) => Some(ranges.iter()),
+    let mut blocks = match written {
+        Written::Ids(blocks) => Some(blocks.iter()),
         Written::Placeholders => None,
     };
     let mut inserts = plan.inserts.iter().filter(|insert| !insert.edits.is_empty());
@@ -136,14 +136,14 @@ fn compare(
             continue;
         }
         let insert = inserts.next().ok_or(Difference("a statement that gets no id has changed"))?;
-        let range = match &mut ranges {
-            Some(ranges) if insert.ids > 0 => {
-                Some(ranges.next().ok_or(Difference("there are fewer ids than rows"))?)
+        let block = match &mut blocks {
+            Some(blocks) if insert.ids > 0 => {
+                Some(blocks.next().ok_or(Difference("there are fewer ids than rows"))?)
             }
             _ => None,
         };
         let zero_is_value = dialect.sql_mode.contains(SqlMode::NO_AUTO_VALUE_ON_ZERO);
-        is_judged &= tree::compare(insert, range, zero_is_value, before, after)?;
+        is_judged &= tree::compare(insert, block, zero_is_value, before, after)?;
     }
     match inserts.next() {
         Some(_) => Err(Difference("an INSERT has no id")),

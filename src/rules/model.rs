@@ -7,7 +7,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::ids::range::Spacing;
+use crate::ids::block::Spacing;
 use crate::ids::sequence::SequenceSpec;
 use crate::ids::timestamp::TimestampSpec;
 use crate::rules::pattern::is_pattern;

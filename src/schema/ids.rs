@@ -7,7 +7,7 @@ use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Row, Value};
 
 use super::{Schema, SchemaError, number, text, within};
-use crate::ids::range::{Spacing, Ticks};
+use crate::ids::block::{Spacing, Ticks};
 use crate::rules::model::{ColumnShape, holds_text};
 use crate::sql::name::quoted;
 use crate::table_name::NameCase;

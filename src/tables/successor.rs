@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use crate::ids::TakeError;
 use crate::ids::generator::Advanced;
-use crate::ids::range::{IdBlock, Spacing};
+use crate::ids::block::{IdBlock, Spacing};
 use crate::rewrite::plan::Lookup;
 use crate::rewrite::plan::target::Target;
 use crate::table_use::Unseen;

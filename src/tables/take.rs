@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::ids::generator::Advanced;
-use crate::ids::range::IdBlock;
+use crate::ids::block::IdBlock;
 use crate::ids::{Generator, TakeError};
 use crate::rewrite::plan::target::Target;
 use crate::tables::locks::SendBy;

@@ -85,7 +85,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::follow;
-    use crate::ids::range::Spacing;
+    use crate::ids::block::Spacing;
     use crate::rewrite::plan::Lookup;
     use crate::rewrite::plan::target::Target;
     use crate::rules::model::{ColumnShape, TableShape};

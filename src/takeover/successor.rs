@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use crate::ids::errors::TakeError;
 use crate::ids::generator::Advanced;
-use crate::ids::range::IdBlock;
+use crate::ids::block::IdBlock;
 use crate::rewrite::plan::target::Target;
 use crate::table_use::Unseen;
 use crate::tables::{Look, Successor, TableError};

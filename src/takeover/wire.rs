@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::generator::Advanced;
-use crate::ids::range::{Spacing, Ticks};
+use crate::ids::block::{Spacing, Ticks};
 use crate::tables::Asked;
 
 /// Grows when a line is not understood as before.

@@ -16,7 +16,7 @@ use crate::support::raw::{Client, Prepared};
 use crate::support::servers::{Kind, Server, announce};
 use crate::support::told;
 use pieces::{COLUMNS, Random};
-use rowstamp::ids::range::Spacing;
+use rowstamp::ids::block::Spacing;
 use rowstamp::rewrite::plan::prepared_names::Fresh;
 use rowstamp::rewrite::plan::target::Target;
 use rowstamp::rewrite::plan::{Lookup, PlanContext, Planned, Protocol};

@@ -10,7 +10,7 @@ use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rowstamp::ids::range::{IdBlock, Spacing};
+use rowstamp::ids::block::{IdBlock, Spacing};
 use rowstamp::rewrite::plan::edit::Style;
 use rowstamp::rewrite::plan::effects::Temporary;
 use rowstamp::rewrite::plan::prepared_names::{self, NameMeaning, NamedChange, Value};
@@ -346,18 +346,18 @@ fn verified(plan: &Plan, dialect: &Dialect, text: &str, sent: Vec<u8>, written: 
 
 fn spliced(text: &str, plan: &Plan, dialect: &Dialect) -> String {
     let mut next = FIRST_ID;
-    let ranges: Vec<IdBlock> = plan
+    let blocks: Vec<IdBlock> = plan
         .demands()
         .map(|(insert, ids)| {
             let spacing = insert.target.spacing;
-            let range = IdBlock::new(next, spacing, NonZeroU64::new(u64::from(ids)).unwrap()).unwrap();
-            next = range.last() + spacing.step.get();
-            range
+            let block = IdBlock::new(next, spacing, NonZeroU64::new(u64::from(ids)).unwrap()).unwrap();
+            next = block.last() + spacing.step.get();
+            block
         })
         .collect();
-    let out = plan.splice(text.as_bytes(), &ranges).unwrap();
-    let before = plan.variables(&ranges).map(|sql| format!("{sql} ")).unwrap_or_default();
-    format!("{before}{}=> {}", notes(plan), verified(plan, dialect, text, out, Written::Ids(&ranges)))
+    let out = plan.splice(text.as_bytes(), &blocks).unwrap();
+    let before = plan.variables(&blocks).map(|sql| format!("{sql} ")).unwrap_or_default();
+    format!("{before}{}=> {}", notes(plan), verified(plan, dialect, text, out, Written::Ids(&blocks)))
 }
 
 fn prepared(text: &str, plan: &Plan, dialect: &Dialect) -> String {

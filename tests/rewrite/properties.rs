@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 
 use proptest::prelude::*;
-use rowstamp::ids::range::{IdBlock, Spacing};
+use rowstamp::ids::block::{IdBlock, Spacing};
 use rowstamp::rewrite::plan::Planned;
 use sqlparser::ast::{Expr, Insert, SetExpr, Statement};
 use sqlparser::dialect::MySqlDialect;

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU64;
 
-use rowstamp::ids::range::{IdBlock, Spacing};
+use rowstamp::ids::block::{IdBlock, Spacing};
 use rowstamp::rewrite::plan::{Plan, Planned};
 use rowstamp::rewrite::verify::{Opinion, Written, second_opinion};
 
@@ -25,16 +25,16 @@ fn planned(setting: &Setting, text: &str) -> Plan {
 fn opinion(setting: &Setting, before: &str, after: &str) -> Opinion {
     let plan = planned(setting, before);
     let mut first = FIRST_ID;
-    let ranges: Vec<IdBlock> = plan
+    let blocks: Vec<IdBlock> = plan
         .demands()
         .map(|(_, ids)| {
             let count = NonZeroU64::new(u64::from(ids)).unwrap();
-            let range = IdBlock::new(first, Spacing::by(NonZeroU64::MIN), count).unwrap();
-            first = range.last() + 1;
-            range
+            let block = IdBlock::new(first, Spacing::by(NonZeroU64::MIN), count).unwrap();
+            first = block.last() + 1;
+            block
         })
         .collect();
-    second_opinion(&plan, &setting.dialect, before.as_bytes(), after.as_bytes(), Written::Ids(&ranges))
+    second_opinion(&plan, &setting.dialect, before.as_bytes(), after.as_bytes(), Written::Ids(&blocks))
 }
 
 #[test]

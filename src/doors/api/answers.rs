@@ -22,7 +22,7 @@ use crate::doors::api::problem::Problem;
 use crate::doors::api::wanted::Wanted;
 use crate::doors::desk::{Caller, IdDesk, Shape};
 use crate::ids::layout::Parts as Fields;
-use crate::ids::range::IdBlock;
+use crate::ids::block::IdBlock;
 use crate::rules::model::{GeneratorKind, GeneratorSpec};
 
 /// Ids, which nobody else gets. They are strings, since programs that read JSON numbers as floating-point numbers would round the
@@ -294,7 +294,7 @@ impl hyper::body::Body for Pieces {
 #[cfg(test)]
 mod tests {
     use super::{Taken, draws_of};
-    use crate::ids::range::{IdBlock, Spacing, Ticks};
+    use crate::ids::block::{IdBlock, Spacing, Ticks};
     use axum::http::Request;
     use std::num::NonZeroU64;
 

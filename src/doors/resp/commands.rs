@@ -11,7 +11,7 @@ use crate::doors::IdDesk;
 use crate::doors::desk::{Caller, Denied, Shape};
 use crate::doors::entry::End;
 use crate::ids::TakeError;
-use crate::ids::range::IdBlock;
+use crate::ids::block::IdBlock;
 use crate::users::throttle::Tried;
 use crate::users::without_tokens;
 

@@ -1,12 +1,12 @@
 //! Each race that the proof speaks of, made to happen in one thread.
 
-use crate::ids::range::n;
+use crate::ids::block::n;
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::Notify;
 
-use super::{Dispenser, Refilling, Refused, Skipped, Taken, Ticket, Zone};
+use super::{Dispenser, Refilling, Refused, Skipped, Taken, Ticket, SlotRange};
 
 type Hook = Box<dyn FnOnce()>;
 
@@ -22,10 +22,10 @@ pub(super) fn between_mark_and_draw() {
     }
 }
 
-/// With a zone from 0 up to below `end`.
+/// With a range from 0 up to below `end`.
 fn dispenser(end: u64, low_left: u64) -> Dispenser {
     let dispenser = Dispenser::new(Arc::new(Notify::new()));
-    dispenser.install(Zone { start: 0, end }, low_left);
+    dispenser.install(SlotRange { start: 0, end }, low_left);
     dispenser
 }
 
@@ -91,7 +91,7 @@ fn a_ticket_of_an_ended_epoch_is_void_though_the_zone_now_reaches_that_far() {
     assert_eq!(take(&d, 9), Some(0));
     let (crossing, behind, behind2) = (late(&d, 5), late(&d, 1), late(&d, 1));
     assert_eq!(d.settle(n(1), behind), None);
-    d.install(Zone { start: 10, end: 30 }, 0);
+    d.install(SlotRange { start: 10, end: 30 }, 0);
     assert_eq!(take(&d, 5), Some(10));
     assert_eq!(d.settle(n(5), crossing), Some(15), "not 9: that is another's by now");
     assert_eq!(d.settle(n(1), behind2), Some(20));
@@ -104,8 +104,8 @@ fn a_ticket_is_void_after_the_zone_grew_while_shut_and_was_used_up_at_once() {
     assert_eq!(take(&d, 9), Some(0));
     let crossing = late(&d, 5);
     let mut waiter = wait(&d, 20);
-    d.install(Zone { start: 10, end: 30 }, 0);
-    assert_eq!(waiter.try_recv().unwrap(), Ok(10), "all of the new zone: the gate stays shut");
+    d.install(SlotRange { start: 10, end: 30 }, 0);
+    assert_eq!(waiter.try_recv().unwrap(), Ok(10), "all of the new range: the gate stays shut");
     assert_eq!(d.settle(n(5), crossing), None);
 }
 
@@ -114,7 +114,7 @@ fn a_draw_under_an_old_mark_keeps_only_what_nobody_else_has() {
     let d = dispenser(10, 0);
     assert_eq!(take(&d, 8), Some(0));
     assert_eq!(take(&d, 5), None);
-    d.install(Zone { start: 10, end: 30 }, 0);
+    d.install(SlotRange { start: 10, end: 30 }, 0);
     // A drawer that read the mark 10 before the gate was shut draws now: 8 and 9 were never handed out.
     let first = d.next.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     assert_eq!(first, 8);
@@ -123,7 +123,7 @@ fn a_draw_under_an_old_mark_keeps_only_what_nobody_else_has() {
 
 #[test]
 fn a_drawer_that_sleeps_between_mark_and_draw_shares_no_slot() {
-    /// `before` slots of ten are taken; the zone from `start` comes while the drawer sleeps, and five are taken of it.
+    /// `before` slots of ten are taken; the range from `start` comes while the drawer sleeps, and five are taken of it.
     #[track_caller]
     fn check(before: u64, start: u64) {
         let d = Arc::new(dispenser(10, 0));
@@ -132,7 +132,7 @@ fn a_drawer_that_sleeps_between_mark_and_draw_shares_no_slot() {
         let (d2, others2) = (d.clone(), others.clone());
         let meanwhile = move || {
             let mut taken: Vec<u64> = (0..3).filter_map(|_| take(&d2, 1)).collect();
-            d2.install(Zone { start, end: start + 20 }, 0);
+            d2.install(SlotRange { start, end: start + 20 }, 0);
             taken.extend((0..5).filter_map(|_| take(&d2, 1)));
             *others2.lock().unwrap() = taken;
         };
@@ -156,10 +156,10 @@ fn a_drawer_that_sleeps_between_mark_and_draw_shares_no_slot() {
 fn zones_apart_are_used_one_after_the_other() {
     let d = dispenser(10, 5);
     assert_eq!(take(&d, 6), Some(0));
-    d.install(Zone { start: 100, end: 110 }, 5);
+    d.install(SlotRange { start: 100, end: 110 }, 5);
     assert_eq!((d.left(), d.need()), (14, Refilling::Nothing));
     assert_eq!((take(&d, 4), take(&d, 1), take(&d, 9)), (Some(6), Some(100), Some(101)));
-    d.install(Zone { start: 110, end: 120 }, 5);
+    d.install(SlotRange { start: 110, end: 120 }, 5);
     assert_eq!((take(&d, 3), take(&d, 7), take(&d, 1)), (Some(110), Some(113), None));
 }
 
@@ -171,7 +171,7 @@ fn those_who_wait_are_served_in_order_and_those_who_gave_up_leave_no_gap() {
     assert_eq!(d.need(), Refilling::Batch { waiting: 12 });
     drop(b);
     assert_eq!(d.need(), Refilling::Batch { waiting: 8 });
-    d.install(Zone { start: 10, end: 100 }, 0);
+    d.install(SlotRange { start: 10, end: 100 }, 0);
     assert_eq!((a.try_recv().unwrap(), c.try_recv().unwrap(), take(&d, 1)), (Ok(10), Ok(13), Some(18)));
 }
 
@@ -183,7 +183,7 @@ fn skipping() {
         assert_eq!(take(d, 1), Some(next));
     }
     let d = dispenser(10, 0);
-    d.install(Zone { start: 100, end: 110 }, 0);
+    d.install(SlotRange { start: 100, end: 110 }, 0);
     check(&d, 3, Skipped::Done, 3);
     check(&d, 2, Skipped::Done, 4);
     check(&d, 11, Skipped::Elsewhere, 5);
@@ -209,12 +209,12 @@ fn a_skip_over_a_crossing_draw_holds_for_the_rest_that_it_gives_back() {
 #[test]
 fn a_floor_holds_for_all_zones() {
     let d = dispenser(10, 0);
-    d.install(Zone { start: 100, end: 110 }, 0);
+    d.install(SlotRange { start: 100, end: 110 }, 0);
     d.raise_floor(105);
     assert_eq!(take(&d, 1), Some(105));
     d.raise_floor(1_000);
     assert_eq!(take(&d, 1), None);
-    d.install(Zone { start: 110, end: 1_001 }, 0);
+    d.install(SlotRange { start: 110, end: 1_001 }, 0);
     assert_eq!((take(&d, 1), take(&d, 1)), (Some(1_000), None));
 }
 
@@ -224,7 +224,7 @@ fn after_closing_only_what_was_drawn_before_is_kept() {
     assert_eq!(take(&d, 5), Some(0));
     let before = late(&d, 1);
     d.close();
-    assert_eq!(d.rest(), Some(Zone { start: 6, end: 10 }));
+    assert_eq!(d.rest(), Some(SlotRange { start: 6, end: 10 }));
     // A drawer that read the mark before the gate was closed, and draws now.
     let parked = d.next.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     assert!(parked >= super::PARKED);
@@ -232,8 +232,8 @@ fn after_closing_only_what_was_drawn_before_is_kept() {
     assert_eq!(d.settle(n(1), before), Some(5));
     assert_eq!(take(&d, 1), None);
     assert!(matches!(d.settle_or_wait(n(1), late(&d, 1)), Taken::Closed));
-    d.install(Zone { start: 10, end: 20 }, 5);
-    assert_eq!((d.rest(), take(&d, 1)), (Some(Zone { start: 6, end: 20 }), None));
+    d.install(SlotRange { start: 10, end: 20 }, 5);
+    assert_eq!((d.rest(), take(&d, 1)), (Some(SlotRange { start: 6, end: 20 }), None));
 }
 
 #[test]
@@ -246,6 +246,6 @@ fn a_panic_under_the_mutex_loses_ids_and_repeats_none() {
     }));
     assert!(poisoned.is_err());
     assert_eq!((d.left(), take(&d, 1)), (0, None));
-    d.install(Zone { start: 10, end: 20 }, 0);
+    d.install(SlotRange { start: 10, end: 20 }, 0);
     assert_eq!(take(&d, 1), Some(10));
 }

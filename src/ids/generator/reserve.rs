@@ -7,7 +7,7 @@ use tokio::time::{Instant, timeout};
 
 use super::Sequence;
 use crate::ids::demand::{batch_ids, low_ids};
-use crate::ids::dispenser::{Refilling, Zone};
+use crate::ids::dispenser::{Refilling, SlotRange};
 use crate::ids::errors::STORE_TIMEOUT;
 use crate::ids::fence::{Fence, Raise};
 use crate::ids::refill::Refill;
@@ -76,8 +76,8 @@ impl Sequence {
         self.bound.store(to, Ordering::Relaxed);
         let end = self.slots.at_or_above(to).min(self.slots.end());
         let start = self.slots.at_or_above(from).max(self.first_unexpected(from, to));
-        let zone = Zone { start: start.min(end), end };
-        self.dispenser.install(zone, low_ids(batch, self.spec.low_water));
+        let range = SlotRange { start: start.min(end), end };
+        self.dispenser.install(range, low_ids(batch, self.spec.low_water));
         self.warn_near_end(to);
     }
 

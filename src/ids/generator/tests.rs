@@ -1,5 +1,5 @@
 use crate::ids::ID_MAX;
-use crate::ids::range::n;
+use crate::ids::block::n;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -332,7 +332,7 @@ async fn an_explicit_id_in_anothers_range_changes_nothing() {
     assert_eq!(a.advance_past(500, SECOND).await, Ok(Advanced::Elsewhere));
     assert_eq!((first(&a, 1).await, stored(&store).bound), (2, bound));
     assert_eq!(a.stats().explicit_elsewhere, 1);
-    // All of a's first zone is used or skipped; the next lies after b's.
+    // All of a's first range is used or skipped; the next lies after b's.
     assert_eq!(a.advance_past(11, SECOND).await, Ok(Advanced::Past));
     assert!(first(&a, 1).await >= bound);
 }

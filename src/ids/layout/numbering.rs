@@ -4,8 +4,8 @@
 use std::num::NonZeroU64;
 
 use super::{Layout, NodeError, Span, mask};
-use crate::ids::range::RUN_MAX;
-use crate::ids::range::Spacing;
+use crate::ids::block::RUN_MAX;
+use crate::ids::block::Spacing;
 
 /// Numbers reach up to 2^63, so that sums with a run's width fit in a `u64`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -159,7 +159,7 @@ impl Numbering {
 mod tests {
     use super::super::presets::{PRESETS, Preset};
     use super::{Layout, Numbering};
-    use crate::ids::range::n;
+    use crate::ids::block::n;
     use proptest::prelude::*;
 
     fn numbering(preset: &str) -> Numbering {

@@ -2,7 +2,7 @@
 //!
 //! # What there is
 //! `next` is the first number that nobody has; the time raises it, too: nobody takes a number before that. `limit` is where
-//! the numbers end that may be handed out now; 0: none. Numbers are reserved from the store in *zones*, each ours alone.
+//! the numbers end that may be handed out now; 0: none. Numbers are reserved from the store in *ranges*, each ours alone.
 //! A taker reads `limit`, then `next`, chooses where its numbers begin (at or above `next`), and puts their end into `next` by
 //! a compare-and-swap; if somebody was faster, it chooses again.
 //!
@@ -10,23 +10,23 @@
 //! 1. `next` only grows: a taker puts the end of its numbers there, which is above what it found; [`Counter::publish`]
 //!    raises it; [`Counter::park`] puts it at [`PARKED`], above every number, and from there nothing moves it.
 //! 2. What a taker has lies between what it found in `next` and what it put there. By 1 no two takers overlap.
-//! 3. Every `limit` that was ever published is at most the end of a zone: the one that was current at that time
-//!    ([`Counter::publish`]). The zones' ends only grow.
-//! 4. Before a limit is published (Release), `next` is raised to the start of the limit's zone, or above it. A taker who
-//!    read the limit (Acquire) reads `next` afterwards, and so begins at or above the zone's start. *This is why the limit
-//!    is read first.* With 3, all that it takes lies in the zone.
+//! 3. Every `limit` that was ever published is at most the end of a range: the one that was current at that time
+//!    ([`Counter::publish`]). The ranges' ends only grow.
+//! 4. Before a limit is published (Release), `next` is raised to the start of the limit's range, or above it. A taker who
+//!    read the limit (Acquire) reads `next` afterwards, and so begins at or above the range's start. *This is why the limit
+//!    is read first.* With 3, all that it takes lies in the range.
 //! 5. A taker who sleeps between its reading and its compare-and-swap finds `next` as it was, and then is as right as it
 //!    was when it read; or it fails. Nothing is handed back before [`Counter::park`], which tells where the last taker's
 //!    numbers end for good.
 //!
-//! The zone's end is a bound that the store has committed; nothing here reaches beyond it. Where in the zone the clock puts
+//! The range's end is a bound that the store has committed; nothing here reaches beyond it. Where in the range the clock puts
 //! `next` is no part of the proof: whatever it does, ids are only earlier or later than they might be.
 
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::ids::layout::Numbering;
-use crate::ids::range::RUN_MAX;
+use crate::ids::block::RUN_MAX;
 
 /// Above or at every number's end, so that no limit lies above it.
 const PARKED: u64 = 1 << 63;
@@ -84,8 +84,8 @@ impl Counter {
         self.next.0.compare_exchange_weak(next, end, Ordering::Relaxed, Ordering::Relaxed)
     }
 
-    /// Nobody takes a number below `start`, which is at or above the current zone's start, or reaches above `limit`, which is
-    /// at most the zone's end.
+    /// Nobody takes a number below `start`, which is at or above the current range's start, or reaches above `limit`, which is
+    /// at most the range's end.
     pub(super) fn publish(&self, start: u64, limit: u64) {
         self.next.0.fetch_max(start, Ordering::Relaxed);
         self.limit.0.store(limit, Ordering::Release);
@@ -112,7 +112,7 @@ impl Counter {
 mod tests {
     use super::{Counter, RUN_MAX};
     use crate::ids::layout::presets::Preset;
-    use crate::ids::range::n;
+    use crate::ids::block::n;
 
     #[test]
     fn takers_stay_between_the_start_and_the_limit() {

@@ -1,6 +1,6 @@
 mod identity;
 
-use crate::ids::range::n;
+use crate::ids::block::n;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::ids::errors::{OpenError, TakeError};
 use crate::ids::layout::presets::Preset;
 use crate::ids::layout::{Field, Layout, Moment, Part};
 use crate::ids::nodes::Node;
-use crate::ids::range::IdBlock;
+use crate::ids::block::IdBlock;
 use crate::ids::timestamp::TimestampSpec;
 use crate::store::memory::{self, Faults, MemoryStore};
 use crate::store::{GeneratorRecord, Key, StoreError, record};

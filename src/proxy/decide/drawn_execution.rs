@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::mysql::bulk::put_integer;
 use crate::mysql::error::Refusal;
-use crate::mysql::prepared::{Bound, Param, ParamType, id_bytes};
+use crate::mysql::prepared::{ParamValue, Param, ParamType, id_bytes};
 use crate::proxy::decide::Basis;
 use crate::proxy::decide::draws::{Wanted, What, values};
 use crate::proxy::decide::params::Params;
@@ -54,7 +54,7 @@ fn wanted_by(known: &mut Known, tables: &Arc<Tables>, param: &DrawParam) -> Resu
     let has_sequences = known.session.presumed_dialect().is_mariadb();
     let target = match tables.drawn_from(&name.schema, &name.table, has_sequences) {
         DrawnFrom::Generator(target) => target,
-        DrawnFrom::Unknown if known.supplied.may_look() => return Err(Need::Sequences(tables.clone()).into()),
+        DrawnFrom::Unknown if known.supplied.may_ask() => return Err(Need::Sequences(tables.clone()).into()),
         DrawnFrom::Unknown => {
             let why = format!("Rowstamp does not know whether the server has a SEQUENCE {name}; try again");
             return Err(Refusal::NoId(why).into());
@@ -92,7 +92,7 @@ fn bound(params: Params<'_>, draws: &PreparedDraws, values: &[Value]) -> Option<
         Params::One(execute) => {
             let bytes: Vec<_> = values.iter().map(|value| value.id().map(id_bytes)).collect();
             let ours = bytes.iter().zip(&draws.params).map(|(bytes, param)| {
-                let bound = bytes.as_ref().map_or(Bound::Null, |bytes| Bound::Value(bytes));
+                let bound = bytes.as_ref().map_or(ParamValue::Null, |bytes| ParamValue::Value(bytes));
                 (usize::from(param.index), Param::new(ParamType::BIGINT, bound))
             });
             // Lives no longer than the ids' bytes.

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::ids::range::IdBlock;
+use crate::ids::block::IdBlock;
 use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
 use crate::proxy::decide::Basis;
@@ -109,7 +109,7 @@ fn meant_by(
     let (Some(schema), Some(generator)) = (schema, generator) else { return Ok(None) };
     let target = match tables.drawn_from(&schema, &generator, dialect.is_mariadb()) {
         DrawnFrom::Other => return Ok(None),
-        DrawnFrom::Unknown if known.supplied.may_look() => return Err(Need::Sequences(tables.clone()).into()),
+        DrawnFrom::Unknown if known.supplied.may_ask() => return Err(Need::Sequences(tables.clone()).into()),
         DrawnFrom::Unknown => {
             let why = format!(
                 "Rowstamp does not know whether the server has a SEQUENCE {schema}.{generator}; try again"
@@ -204,7 +204,7 @@ pub(crate) fn values(
 fn drawer(known: &mut Known, by: Basis<'_>) -> Result<Option<Arc<User>>, Unsent> {
     let Some(users) = by.users else { return Ok(None) };
     users.of_sql(known.rights.user()).map_err(|Unsure| {
-        if users.is_new() && known.supplied.may_look() {
+        if users.is_new() && known.supplied.may_ask() {
             return Need::Users.into();
         }
         let why = "what the user may draw is not known, since the store does not answer; try again";

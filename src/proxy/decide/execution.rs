@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::ids::range::IdBlock;
+use crate::ids::block::IdBlock;
 use crate::mysql::capabilities::Capabilities;
 use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
@@ -168,7 +168,7 @@ fn planned_again(known: &mut Known, by: Basis<'_>, kept: Arc<Kept>) -> Result<Ar
         }
         // The server's word.
         Lookup::Missing => return Ok(kept),
-        Lookup::Unknown if known.supplied.may_look() => {
+        Lookup::Unknown if known.supplied.may_ask() => {
             return Err(Need::Table { name: name.clone(), again: false }.into());
         }
         Lookup::Unknown | Lookup::PerhapsHidden => return Err(not_now()),
@@ -218,9 +218,9 @@ fn fill(
         Params::One(execute) => {
             let draft = execution::Draft::new(prepared, &execute, meaning)?;
             let (ids, last) = (draft.ids, draft.last);
-            let (range, note) = take_for(known, by.tables, prepared, ids, &draft.explicit, last, 1)?;
-            match range {
-                Some(range) => (draft.write(execute, &range), note),
+            let (block, note) = take_for(known, by.tables, prepared, ids, &draft.explicit, last, 1)?;
+            match block {
+                Some(block) => (draft.write(execute, &block), note),
                 None => (Some(execute.build()), note),
             }
         }
@@ -233,8 +233,8 @@ fn fill(
             let too_many = || Refusal::NoId("too many rows; send fewer at a time".into());
             let ids = draft.ids().ok_or_else(too_many)?;
             let (sets, last) = (draft.sets, draft.last);
-            let (range, note) = take_for(known, by.tables, prepared, ids, &draft.explicit, last, sets)?;
-            (draft.write(&kinds, range.as_ref()), note)
+            let (block, note) = take_for(known, by.tables, prepared, ids, &draft.explicit, last, sets)?;
+            (draft.write(&kinds, block.as_ref()), note)
         }
     };
     let payload = filled.ok_or_else(|| Refusal::NoId("the ids do not fit".into()))?;
@@ -261,10 +261,10 @@ fn take_for(
         return Err(Need::SetId { taken_for: Some(target.clone()) }.into());
     }
     let explicit = expect(known, tables, (insert, target), (ids, explicit), false)?;
-    let range = match ids {
+    let block = match ids {
         0 => None,
         ids => match take_ids(known, tables, (insert, target), ids) {
-            Ok(range) => Some(range),
+            Ok(block) => Some(block),
             Err(unsent) => {
                 known.supplied.keep_expecting(explicit);
                 return Err(unsent);
@@ -272,14 +272,14 @@ fn take_for(
         },
     };
     // An update of an explicit row reports the id by what was added to its list.
-    let tells = range.is_some() || insert.style == Style::OdkuLiteral || insert.tells_written(last);
+    let tells = block.is_some() || insert.style == Style::OdkuLiteral || insert.tells_written(last);
     let reply = tells.then(|| {
         let facts = (known.found_rows(), known.session.set_id);
-        InsertReply::new((insert, last), range.as_ref().map(Ids::from), facts, tables.clone()).in_bulk(sets)
+        InsertReply::new((insert, last), block.as_ref().map(Ids::from), facts, tables.clone()).in_bulk(sets)
     });
     let (inserts, explicit) = (reply.into_iter().collect(), explicit.into_iter().collect());
     let effects = Effects { moves_ids: insert.updated_ids == UpdatedIds::Move, ..Effects::default() };
-    Ok((range, Note::statements(inserts, explicit, effects)))
+    Ok((block, Note::statements(inserts, explicit, effects)))
 }
 
 fn cannot_prepare_again(name: &TableName, is_as_then: bool) -> Refusal {

@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
-use crate::ids::range::IdBlock;
+use crate::ids::block::IdBlock;
 use crate::mysql::error::Refusal;
 use crate::proxy::known::Known;
 use crate::proxy::known::need::{Need, Unsent};
@@ -22,25 +22,25 @@ pub(crate) fn take(
     if let Some(why) = &known.supplied.without_ids {
         return Err(Unsent::WithoutIds(why.clone()));
     }
-    let Some(range) = known.supplied.take(tables, target, n).or_else(|| tables.take_at_once(target, n))
+    let Some(block) = known.supplied.take(tables, target, n).or_else(|| tables.take_at_once(target, n))
     else {
         return Err(Need::Ids { tables: tables.clone(), target: target.clone(), n }.into());
     };
     // Only after they were taken, however long ago that was.
     if !tables.is_guarded(target) {
-        known.supplied.put(tables, target.clone(), range);
+        known.supplied.put(tables, target.clone(), block);
         return Err(Need::Guard { tables: tables.clone(), target: target.clone() }.into());
     }
     known.here.count(Count::Ids, n.get());
     target.usage.note(n.get());
-    Ok(within(target, range)?)
+    Ok(within(target, block)?)
 }
 
 /// Ids, where the column can hold them.
-fn within(target: &Target, range: IdBlock) -> Result<IdBlock, Refusal> {
+fn within(target: &Target, block: IdBlock) -> Result<IdBlock, Refusal> {
     let highest = target.highest_id();
-    if range.last() <= highest {
-        return Ok(range);
+    if block.last() <= highest {
+        return Ok(block);
     }
     if target.rule.column.is_empty() {
         return Err(Refusal::NoId(format!(

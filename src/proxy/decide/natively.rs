@@ -68,7 +68,7 @@ fn named_targets(known: &Known, tables: &Tables, text: &[u8]) -> Result<Option<V
         match known.supplied.lookup(tables, &name.schema, &name.table) {
             Lookup::Ruled(target) if target.may_be_forwarded() => found.push(target),
             Lookup::NotRuled | Lookup::Missing => {}
-            Lookup::Unknown if known.supplied.may_look() => return Err(Need::Table { name, again: false }),
+            Lookup::Unknown if known.supplied.may_ask() => return Err(Need::Table { name, again: false }),
             _ => return Ok(None),
         }
     }
@@ -84,7 +84,7 @@ pub(crate) fn forwarded(known: &Known, by: Basis<'_>) -> Result<Option<Arc<Effec
         match known.supplied.lookup(by.tables, schema, table) {
             Lookup::NotRuled => {}
             Lookup::Ruled(now) if now.may_be_forwarded() && by.forwards => {}
-            Lookup::Unknown if known.supplied.may_look() => {
+            Lookup::Unknown if known.supplied.may_ask() => {
                 let name = TableName::new(schema, table);
                 return Err(Need::Table { name, again: false }.into());
             }

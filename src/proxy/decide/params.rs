@@ -4,7 +4,7 @@
 use crate::mysql::bulk::{Bulk, BulkError, Indicator};
 use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
-use crate::mysql::prepared::{Bound, Execute, Expected, ParamType};
+use crate::mysql::prepared::{ParamValue, Execute, Expected, ParamType};
 use crate::mysql::reader::Malformed;
 use crate::proxy::decide::verdict::{malformed, refused, state_unknown};
 use crate::proxy::known::Known;
@@ -60,7 +60,7 @@ impl<'a> Params<'a> {
         match self {
             Params::One(execute) => {
                 let mut values =
-                    execute.params.iter().enumerate().filter(|(_, p)| matches!(p.bound, Bound::Value(_)));
+                    execute.params.iter().enumerate().filter(|(_, p)| matches!(p.value, ParamValue::Value(_)));
                 values.find_map(|(at, param)| Some((at, param.kind.unread_by_mariadb()?)))
             }
             Params::Bulk(bulk) => {

@@ -5,7 +5,7 @@
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
-use crate::ids::range::IdBlock;
+use crate::ids::block::IdBlock;
 use crate::mysql::error::Refusal;
 use crate::proxy::decide::ids::take;
 use crate::proxy::decide::verdict::{FilledPacket, Verdict, refused};
@@ -45,7 +45,7 @@ pub(crate) fn numbered_by_server(
             plan.effects.natively.push(insert.target);
         }
     }
-    Ok(Verdict::Send(FilledPacket { plan, ranges: Vec::new(), inserts: Vec::new(), explicit }))
+    Ok(Verdict::Send(FilledPacket { plan, blocks: Vec::new(), inserts: Vec::new(), explicit }))
 }
 
 /// Ids that the generator goes on above: those that the client wrote, and those that it says by `insert_id`.

@@ -80,7 +80,7 @@ pub(crate) fn judge(known: &mut Known, by: Basis<'_>, text: &[u8]) -> Result<Ver
             }
         }
         Planned::Untouched(_) => {}
-        Planned::Needs(plan::PlanNeed::Table(_)) if known.supplied.may_look() => {}
+        Planned::Needs(plan::PlanNeed::Table(_)) if known.supplied.may_ask() => {}
         Planned::Stale { table, .. } if known.supplied.may_read_again(table) => {
             return Err(Need::Table { name: table.clone(), again: true }.into());
         }
@@ -88,7 +88,7 @@ pub(crate) fn judge(known: &mut Known, by: Basis<'_>, text: &[u8]) -> Result<Ver
             return Err(Refusal::NoId(format!("Rowstamp cannot look up table {name}; try again")).into());
         }
         // Only the code below checks if the text may name a view.
-        _ if tables.misses_views() && known.supplied.may_look() => return Err(Need::Views.into()),
+        _ if tables.misses_views() && known.supplied.may_ask() => return Err(Need::Views.into()),
         _ => {}
     }
     match spared(known, by, text, planned) {
@@ -184,12 +184,12 @@ fn judge_rewrite(
 /// The verdict, unless a second parser reads the text that is to be sent otherwise. The parser gets the very text
 /// that would be sent, so ids are taken by then, and lost where it differs.
 fn verified(known: &Known, by: Basis<'_>, text: &[u8], verdict: Verdict) -> Result<Verdict, Unsent> {
-    if let Verdict::Send(FilledPacket { plan, ranges, .. }) = &verdict
+    if let Verdict::Send(FilledPacket { plan, blocks, .. }) = &verdict
         && by.verifier.is_due()
         // A text that cannot be spliced is refused where it is sent.
-        && let Some(after) = plan.splice(text, ranges)
+        && let Some(after) = plan.splice(text, blocks)
     {
-        judge_rewrite(known, by, plan, (text, &after), Written::Ids(ranges))?;
+        judge_rewrite(known, by, plan, (text, &after), Written::Ids(blocks))?;
     }
     Ok(verdict)
 }
@@ -232,7 +232,7 @@ pub(crate) fn too_long(known: &mut Known, by: Basis<'_>, beginning: &[u8]) -> Re
         known.session.state().is_some_and(|state| planner::begins_insert(beginning, &state.dialect));
     let planned = if begins_insert { planned(known, by, beginning).ok() } else { None };
     match planned {
-        Some(Planned::Needs(need @ plan::PlanNeed::Table(_))) if known.supplied.may_look() => {
+        Some(Planned::Needs(need @ plan::PlanNeed::Table(_))) if known.supplied.may_ask() => {
             Err(need.into())
         }
         Some(Planned::Untouched(_)) => {
@@ -257,21 +257,21 @@ fn fill(known: &mut Known, tables: &Arc<Tables>, plan: Plan) -> Result<Verdict, 
         let written = (insert.ids, &*insert.explicit);
         explicit.extend(expect(known, tables, (insert, &insert.target), written, !insert.is_executed)?);
     }
-    let mut ranges = Vec::with_capacity(plan.inserts.len());
+    let mut blocks = Vec::with_capacity(plan.inserts.len());
     for insert in plan.inserts.iter().filter(|insert| insert.ids > 0) {
         match take_ids(known, tables, (insert, &insert.target), insert.ids) {
-            Ok(range) => ranges.push(range),
+            Ok(block) => blocks.push(block),
             Err(unsent) => {
                 // The ids that are at hand stay so, and none is issued that the client wrote.
-                let taken = plan.inserts.iter().filter(|insert| insert.ids > 0).zip(ranges);
-                taken.for_each(|(insert, range)| known.supplied.put(tables, insert.target.clone(), range));
+                let taken = plan.inserts.iter().filter(|insert| insert.ids > 0).zip(blocks);
+                taken.for_each(|(insert, block)| known.supplied.put(tables, insert.target.clone(), block));
                 known.supplied.keep_expecting(explicit);
                 return Err(unsent);
             }
         }
     }
     let facts = (known.found_rows(), known.session.set_id);
-    let mut taken = ranges.iter();
+    let mut taken = blocks.iter();
     let mut inserts = Vec::with_capacity(plan.inserts.len());
     for insert in &plan.inserts {
         let ids = if insert.ids > 0 { taken.next().map(Ids::from) } else { None };
@@ -284,7 +284,7 @@ fn fill(known: &mut Known, tables: &Arc<Tables>, plan: Plan) -> Result<Verdict, 
     if inserts.is_empty() && explicit.is_empty() && !plan.has_edits() {
         return Ok(Verdict::pass(plan.effects));
     }
-    Ok(Verdict::Send(FilledPacket { plan, ranges, inserts, explicit }))
+    Ok(Verdict::Send(FilledPacket { plan, blocks, inserts, explicit }))
 }
 
 /// True if the server may run an INSERT of this text.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::sync::Arc;
 
-use crate::ids::range::IdBlock;
+use crate::ids::block::IdBlock;
 use crate::mysql::error::Refusal;
 use crate::mysql::prepared::ParamType;
 use crate::mysql::reader::Malformed;
@@ -108,7 +108,7 @@ impl Task {
 /// A packet and the ids that go into it.
 pub(crate) struct FilledPacket {
     pub(crate) plan: Plan,
-    pub(crate) ranges: Vec<IdBlock>,
+    pub(crate) blocks: Vec<IdBlock>,
     pub(crate) inserts: Vec<InsertReply>,
     pub(crate) explicit: Vec<Explicit>,
 }

@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::ids::range::{IdBlock, Spacing};
+use crate::ids::block::{IdBlock, Spacing};
 use crate::mysql::ok::{Filled, OkPacket};
 use crate::proxy::known::explicit::set_id::SetId;
 use crate::rewrite::plan::edit::Style;
@@ -68,7 +68,7 @@ impl LastRow {
         match last {
             LastId::Generated => LastRow::Ours,
             LastId::Written(id) => target.stored_id(id).map_or(LastRow::Unknown, LastRow::Written),
-            LastId::Bound(_) | LastId::Unknown => LastRow::Unknown,
+            LastId::Param(_) | LastId::Unknown => LastRow::Unknown,
         }
     }
 }
@@ -93,8 +93,8 @@ pub(crate) struct Ids {
 }
 
 impl From<&IdBlock> for Ids {
-    fn from(range: &IdBlock) -> Self {
-        Ids { first: range.first(), last: range.last(), spacing: range.spacing() }
+    fn from(block: &IdBlock) -> Self {
+        Ids { first: block.first(), last: block.last(), spacing: block.spacing() }
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use crate::ids::range::IdBlock;
+use crate::ids::block::IdBlock;
 use crate::mysql::error::Refusal;
 use crate::proxy::known::explicit::Explicit;
 use crate::proxy::known::explicit::set_id::NextIds;
@@ -119,7 +119,7 @@ impl Shown {
 
 /// Questions to the server for one command: more than it names tables, and than DDL comes in
 /// between.
-const LOOKUPS_MAX: u32 = 100;
+const QUESTIONS_MAX: u32 = 100;
 /// Looks at tables for one command: more than a packet of many statements names tables.
 const LOOKS_MAX: u32 = 1_000;
 
@@ -137,7 +137,7 @@ struct Held {
 /// belong: with its temporary tables, rights and names.
 #[derive(Debug, Default)]
 pub(crate) struct Supplied {
-    lookups: u32,
+    questions: u32,
     /// The amount of DDL that had been seen when something was first looked up for the command. Later DDL runs beside
     /// the command, and does not make it look again.
     since: Option<u64>,
@@ -162,9 +162,9 @@ impl Supplied {
     /// whose DDL would have to be waited for.
     pub(crate) fn note(&mut self, need: &Need, tables: &Tables, is_first: bool, now: Instant) {
         match need {
-            Need::Views | Need::Sequences(_) | Need::Users => self.lookups += 1,
+            Need::Views | Need::Sequences(_) | Need::Users => self.questions += 1,
             Need::Table { name, again } => {
-                self.lookups += 1;
+                self.questions += 1;
                 if is_first && !*again {
                     self.since.get_or_insert_with(|| tables.ddl_seen());
                 }
@@ -181,13 +181,13 @@ impl Supplied {
     }
 
     /// True if one more question may be asked.
-    pub(crate) fn may_look(&self) -> bool {
-        self.lookups < LOOKUPS_MAX
+    pub(crate) fn may_ask(&self) -> bool {
+        self.questions < QUESTIONS_MAX
     }
 
     /// True if the table's columns may be read again, for their age or because they did not fit the text.
     pub(crate) fn may_read_again(&self, table: &TableName) -> bool {
-        self.may_look() && !self.read_again.contains(table)
+        self.may_ask() && !self.read_again.contains(table)
     }
 
     /// The meaning of a name to the command; never waits.
@@ -254,7 +254,7 @@ impl Supplied {
 
     /// All begins again by other rules.
     pub(crate) fn begin_again(&mut self) {
-        *self = Supplied { lookups: self.lookups, looks: self.looks, ..Supplied::default() };
+        *self = Supplied { questions: self.questions, looks: self.looks, ..Supplied::default() };
     }
 }
 
@@ -263,7 +263,7 @@ mod tests {
     use std::sync::Arc;
     use std::time::Instant;
 
-    use super::{LOOKUPS_MAX, Need, Supplied};
+    use super::{QUESTIONS_MAX, Need, Supplied};
     use crate::rules::RuleSet;
     use crate::store::memory::MemoryStore;
     use crate::table_name::TableName;
@@ -284,9 +284,9 @@ mod tests {
                 (since, !again),
                 "{need:?}, {is_first}"
             );
-            assert!(supplied.may_look());
-            (1..LOOKUPS_MAX).for_each(|_| supplied.note(&need, &tables, is_first, Instant::now()));
-            assert!(!supplied.may_look() && !supplied.may_read_again(&name));
+            assert!(supplied.may_ask());
+            (1..QUESTIONS_MAX).for_each(|_| supplied.note(&need, &tables, is_first, Instant::now()));
+            assert!(!supplied.may_ask() && !supplied.may_read_again(&name));
         }
     }
 }

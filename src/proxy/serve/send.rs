@@ -82,7 +82,7 @@ impl Session {
         packet: FilledPacket,
         ready: Option<Ready>,
     ) -> Progress {
-        let FilledPacket { plan, ranges, inserts, explicit } = packet;
+        let FilledPacket { plan, blocks, inserts, explicit } = packet;
         let may_change_session = !plan.effects.leave_session();
         if !plan.has_edits() {
             let note = Note::statements(inserts, explicit, plan.effects);
@@ -93,7 +93,7 @@ impl Session {
             Some(self.relay.send_ready(ready, arrived))
         } else {
             self.audit(Some(arrived.text(&self.relay.payload(arrived))), &inserts);
-            self.relay.send_spliced((&plan, &ranges), arrived)
+            self.relay.send_spliced((&plan, &blocks), arrived)
         };
         self.audit_drawn();
         let Some(sent) = sent else {
@@ -172,14 +172,14 @@ impl Session {
     /// the lease is looked at afterwards.
     fn made_ready(&self, arrived: Arrived, packet: &mut Packet) -> Option<Ready> {
         match packet {
-            Packet::Text(FilledPacket { plan, ranges, inserts, .. })
+            Packet::Text(FilledPacket { plan, blocks, inserts, .. })
                 if arrived.packets > 1 && plan.has_edits() =>
             {
                 let payload = self.relay.payload(arrived);
                 let (before, text) = arrived.split(&payload);
                 self.audit(Some(text), inserts);
                 let mut made = before.to_vec();
-                plan.splice_into(text, ranges, &mut made)?;
+                plan.splice_into(text, blocks, &mut made)?;
                 Some(Ready::of(&made))
             }
             Packet::Execution { payload, .. } if packets_of(payload.len()) > 1 => {

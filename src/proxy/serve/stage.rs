@@ -9,7 +9,7 @@ mod made;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::ids::range::IdBlock;
+use crate::ids::block::IdBlock;
 use crate::mysql::attributes;
 use crate::mysql::bulk::Bulk;
 use crate::mysql::command::{Command, command_payload};
@@ -246,16 +246,16 @@ impl Session {
             let ids = u32::try_from(numbering.ids).map_err(|_| too_many())?;
             let written = brought.highest.as_slice();
             let explicit = expect(&self.relay.known, &tables, (insert, &target), (ids, written), true)?;
-            let (range, natively) = match ids {
+            let (block, natively) = match ids {
                 0 => (None, false),
                 ids => match self.ids_for_stage(&tables, (insert, &target), ids).await? {
-                    StageIds::Taken(range) => (Some(range), false),
+                    StageIds::Taken(block) => (Some(block), false),
                     StageIds::Without => (None, true),
                     StageIds::LookAgain => continue,
                 },
             };
-            numbering.first = (!natively).then(|| range.as_ref().map_or(0, IdBlock::first));
-            let spacing = range.as_ref().map_or(target.spacing, IdBlock::spacing);
+            numbering.first = (!natively).then(|| block.as_ref().map_or(0, IdBlock::first));
+            let spacing = block.as_ref().map_or(target.spacing, IdBlock::spacing);
             let text = stage.store(job.text, &numbering, &spacing);
             // The answer may have rows, which are those of an execution. MySQL warns of VALUES() only when it is prepared.
             let differs = insert.returning
@@ -270,7 +270,7 @@ impl Session {
             } else {
                 (None, self.query(&text))
             };
-            let ids = range.as_ref().map(Ids::from);
+            let ids = block.as_ref().map(Ids::from);
             let facts = (found_rows, self.relay.known.session.set_id);
             let reply = InsertReply::new((insert, last), ids, facts, tables.clone());
             let reply = reply.staged(target, (rows, warnings, told));
@@ -363,7 +363,7 @@ impl Session {
     ) -> Result<StageIds, Stop> {
         self.until(|relay| relay.up.is_clear()).await?;
         match take_ids(&mut self.relay.known, tables, (insert, target), ids) {
-            Ok(range) => Ok(StageIds::Taken(range)),
+            Ok(block) => Ok(StageIds::Taken(block)),
             Err(Unsent::Needs(need)) => {
                 self.supply(Command::Query, need).await?;
                 Ok(StageIds::LookAgain)

@@ -125,7 +125,7 @@ impl Session {
                 }
             }
             Ok(Verdict::Send(packet)) => {
-                let sets = packet.plan.variables(&packet.ranges);
+                let sets = packet.plan.variables(&packet.blocks);
                 if sets.is_none() && arrived.packets == 1 && !any_late(&packet.inserts) {
                     return self.send_planned(arrived, packet, None);
                 }

@@ -1,6 +1,6 @@
 //! The edits that bring a statement's ids into its text.
 
-use super::slots::Slot;
+use super::row_ids::RowId;
 use super::{Draft, Planning, RowShape, Rows, refused};
 use crate::rewrite::plan::edit::{Edit, Id, IdForm, Piece, Style};
 use crate::sql::insert::body::Alias;
@@ -76,12 +76,12 @@ impl Draft<'_> {
                 nth += 1;
                 continue;
             }
-            match Slot::of(self.meaning, row.class) {
-                None | Some(Slot::Keep | Slot::Client | Slot::Clamped) => {}
-                Some(Slot::Zero) => {
+            match RowId::of(self.meaning, row.class) {
+                None | Some(RowId::Keep | RowId::Client | RowId::Clamped) => {}
+                Some(RowId::Zero) => {
                     self.edit(row.id.start, row.id.end, row.params_before, Piece::Text(b"0"[..].into()));
                 }
-                Some(Slot::Generate) => {
+                Some(RowId::Generate) => {
                     self.write_id((at, row), rows.shape, nth);
                     nth += 1;
                 }

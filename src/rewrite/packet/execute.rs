@@ -172,7 +172,7 @@ impl Walk<'_> {
                     insert.ids += 1;
                 }
             }
-            if insert.last == LastId::Bound(param.index) {
+            if insert.last == LastId::Param(param.index) {
                 insert.last = value.map_or(LastId::Generated, LastId::Written);
             }
         }

@@ -13,7 +13,7 @@
 //! In the dead branch of the id stands UUID_SHORT(), which has `binlog_format=MIXED` log rows: a
 //! replica that ran the query again could number its rows in another order.
 
-use crate::ids::range::{Spacing, Ticks};
+use crate::ids::block::{Spacing, Ticks};
 use crate::rewrite::plan::target::Target;
 use crate::sql::lex::Span;
 

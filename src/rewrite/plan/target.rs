@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::sync::Arc;
 
-use crate::ids::range::Spacing;
+use crate::ids::block::Spacing;
 use crate::rules::model::{
     Collide, ColumnShape, Explicit, GeneratorSpec, InsertId, Rule, TableShape, Unavailable,
 };

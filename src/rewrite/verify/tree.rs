@@ -7,7 +7,7 @@ use sqlparser::ast::{
 };
 
 use super::Difference;
-use crate::ids::range::IdBlock;
+use crate::ids::block::IdBlock;
 use crate::rewrite::plan::InsertPlan;
 use crate::rewrite::plan::edit::{Edit, Id, IdForm, Piece, Style};
 use crate::rules::model::TableShape;
@@ -15,21 +15,21 @@ use crate::sql::name;
 
 type Compared<T> = Result<T, Difference>;
 
-/// `range`: the statement's ids; `None` where they are placeholders, or none. False: the tree says
+/// `block`: the statement's ids; `None` where they are placeholders, or none. False: the tree says
 /// nothing.
 pub(super) fn compare(
     insert: &InsertPlan,
-    range: Option<&IdBlock>,
+    block: Option<&IdBlock>,
     zero_is_value: bool,
     before: &Statement,
     after: Statement,
 ) -> Compared<bool> {
     match (before, after) {
         (Statement::Insert(before), Statement::Insert(after)) => {
-            Taking { insert, range, zero_is_value, nth: 0 }.compare(before, after)
+            Taking { insert, block, zero_is_value, nth: 0 }.compare(before, after)
         }
         (Statement::Explain { statement: before, .. }, Statement::Explain { statement: after, .. }) => {
-            compare(insert, range, zero_is_value, before, *after)
+            compare(insert, block, zero_is_value, before, *after)
         }
         // Another statement's text, in a string.
         (Statement::Execute { .. } | Statement::Prepare { .. }, _) => Ok(false),
@@ -40,7 +40,7 @@ pub(super) fn compare(
 /// Takes ids out, one after the other.
 struct Taking<'a> {
     insert: &'a InsertPlan,
-    range: Option<&'a IdBlock>,
+    block: Option<&'a IdBlock>,
     zero_is_value: bool,
     /// Ids taken out so far.
     nth: u32,
@@ -181,15 +181,15 @@ impl Taking<'_> {
     fn id(&mut self, value: &Expr) -> Compared<()> {
         let nth = u64::from(self.nth);
         let is_wrapped = matches!(self.insert.style, Style::Wrapped | Style::OdkuOne);
-        let id = match self.range {
-            Some(range) => {
-                range.nth(nth).ok_or(Difference("there are more ids than Rowstamp took"))?.to_string()
+        let id = match self.block {
+            Some(block) => {
+                block.nth(nth).ok_or(Difference("there are more ids than Rowstamp took"))?.to_string()
             }
             None => "?".to_owned(),
         };
         let expected = if is_wrapped && nth == 0 {
             format!("LAST_INSERT_ID({id})")
-        } else if is_wrapped && self.range.is_none() {
+        } else if is_wrapped && self.block.is_none() {
             let offset =
                 self.insert.target.spacing.offset(nth).ok_or(Difference("the ids are too far apart"))?;
             format!("LAST_INSERT_ID() + {offset}")
@@ -205,8 +205,8 @@ impl Taking<'_> {
     /// wrote.
     fn is_warned(&self, value: &Expr) -> bool {
         let is_here = |edit: &Edit| matches!(edit.piece, Piece::Id(Id { nth, form: IdForm::Warned, .. }) if nth == self.nth);
-        let id = self.range.and_then(|range| range.nth(u64::from(self.nth)));
-        let expected = match (self.range, id) {
+        let id = self.block.and_then(|block| block.nth(u64::from(self.nth)));
+        let expected = match (self.block, id) {
             (Some(_), Some(id)) => format!("'{id}x'"),
             (Some(_), None) => return false,
             (None, _) => "CONCAT(?, 'x')".to_owned(),

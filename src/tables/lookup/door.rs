@@ -10,7 +10,7 @@ use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 use crate::ids::nodes::holders;
-use crate::ids::range::{IdBlock, Spacing};
+use crate::ids::block::{IdBlock, Spacing};
 use crate::ids::{Generator, Holder, TakeError};
 use crate::rewrite::plan::target::Target;
 use crate::rules::model::{GeneratorName, GeneratorSpec};

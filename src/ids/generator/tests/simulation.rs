@@ -32,7 +32,7 @@ impl World {
         self.store.peek(&key).map_or(0, |json| record::decode::<GeneratorRecord>(&key, &json).unwrap().bound)
     }
 
-    fn issued(&self, ids: &crate::ids::range::IdBlock, who: &str) {
+    fn issued(&self, ids: &crate::ids::block::IdBlock, who: &str) {
         assert!(
             ids.last() < self.bound(),
             "seed {}: {who} issued {} at a bound of {}",

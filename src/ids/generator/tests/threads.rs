@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use super::{SECOND, by, n};
 use crate::ids::generator::Sequence;
-use crate::ids::range::{IdBlock, Spacing};
+use crate::ids::block::{IdBlock, Spacing};
 use crate::store::memory::{Faults, MemoryStore};
 use crate::store::{GeneratorRecord, Key, Outcome, Store, record};
 

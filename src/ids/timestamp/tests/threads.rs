@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::{NAME, SECOND, by, n};
 use crate::ids::nodes::Node;
-use crate::ids::range::IdBlock;
+use crate::ids::block::IdBlock;
 use crate::ids::timestamp::clock::SystemClock;
 use crate::ids::timestamp::{Timestamp, TimestampSpec};
 use crate::store::memory::MemoryStore;

@@ -3,7 +3,7 @@
 
 use std::num::NonZeroU64;
 
-use crate::ids::range::{IdBlock, Spacing};
+use crate::ids::block::{IdBlock, Spacing};
 use crate::mysql::error::Refusal;
 use crate::rewrite::plan::{InsertPlan, NewRows};
 

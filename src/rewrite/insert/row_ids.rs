@@ -9,7 +9,7 @@ use crate::sql::value::IdValue;
 
 /// The decision on a row's id.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Slot {
+pub(super) enum RowId {
     Generate,
     Keep,
     /// NO_AUTO_VALUE_ON_ZERO: DEFAULT stores 0, also where the column has no default.
@@ -21,9 +21,9 @@ pub(super) enum Slot {
     Clamped,
 }
 
-impl Slot {
+impl RowId {
     /// `None`: the text does not show it.
-    pub(super) fn of(meaning: Meaning, class: IdValue) -> Option<Slot> {
+    pub(super) fn of(meaning: Meaning, class: IdValue) -> Option<RowId> {
         match class {
             IdValue::ConvertedZero | IdValue::Converted | IdValue::MinusZero
                 if matches!(meaning.column, Column::Text | Column::Real) =>
@@ -31,23 +31,23 @@ impl Slot {
                 None
             }
             IdValue::MinusZero if meaning.column != Column::Signed => None,
-            IdValue::Default if meaning.zero_is_value => Some(Slot::Zero),
+            IdValue::Default if meaning.zero_is_value => Some(RowId::Zero),
             IdValue::Zero | IdValue::ConvertedZero | IdValue::MinusZero if meaning.zero_is_value => {
-                Some(Slot::Keep)
+                Some(RowId::Keep)
             }
             IdValue::Omitted
             | IdValue::Null
             | IdValue::Default
             | IdValue::Zero
             | IdValue::ConvertedZero
-            | IdValue::MinusZero => Some(Slot::Generate),
-            IdValue::Placeholder(_) => Some(Slot::Client),
-            IdValue::Integer | IdValue::Converted => Some(Slot::Keep),
+            | IdValue::MinusZero => Some(RowId::Generate),
+            IdValue::Placeholder(_) => Some(RowId::Client),
+            IdValue::Integer | IdValue::Converted => Some(RowId::Keep),
             IdValue::Text | IdValue::TruncatedZero | IdValue::Truncated => match meaning.column {
-                Column::Text => Some(Slot::Keep),
+                Column::Text => Some(RowId::Keep),
                 Column::Real => None,
-                Column::Signed | Column::Unsigned if class == IdValue::Truncated => Some(Slot::Keep),
-                Column::Signed | Column::Unsigned => Some(Slot::Clamped),
+                Column::Signed | Column::Unsigned if class == IdValue::Truncated => Some(RowId::Keep),
+                Column::Signed | Column::Unsigned => Some(RowId::Clamped),
             },
             IdValue::Expression => None,
         }
@@ -60,21 +60,21 @@ impl Draft<'_> {
     pub(super) fn decide(&mut self, rows: &Rows<'_>, body: &Body) -> Planning<Option<u32>> {
         let mut integers = body.integers.iter().copied();
         for (at, row) in (0u32..).zip(rows.rows.iter()) {
-            let Some(slot) = Slot::of(self.meaning, row.class) else { return Ok(Some(at + 1)) };
+            let Some(id) = RowId::of(self.meaning, row.class) else { return Ok(Some(at + 1)) };
             let has_integer = matches!(row.class, IdValue::Integer | IdValue::Converted | IdValue::Truncated);
             let integer = has_integer.then(|| integers.next()).flatten();
-            let slot = if integer.is_some_and(|integer| self.meaning.clamps(integer)) {
-                Slot::Clamped
+            let id = if integer.is_some_and(|integer| self.meaning.clamps(integer)) {
+                RowId::Clamped
             } else {
-                slot
+                id
             };
-            self.plan.last = match (slot, row.class) {
-                (Slot::Clamped, _) => self.decide_clamped(at, integer),
-                (Slot::Generate, _) => self.generate(),
-                (Slot::Client, IdValue::Placeholder(index)) => {
+            self.plan.last = match (id, row.class) {
+                (RowId::Clamped, _) => self.decide_clamped(at, integer),
+                (RowId::Generate, _) => self.generate(),
+                (RowId::Client, IdValue::Placeholder(index)) => {
                     let index = param(index)?;
                     self.plan.id_params.push(IdParam { index, row: at });
-                    LastId::Bound(index)
+                    LastId::Param(index)
                 }
                 (_, IdValue::Text) => LastId::Unknown,
                 _ if has_integer => integer.map_or(LastId::Unknown, |integer| self.keep(integer)),
@@ -84,14 +84,14 @@ impl Draft<'_> {
                 row.class,
                 IdValue::Default | IdValue::Zero | IdValue::ConvertedZero | IdValue::MinusZero
             );
-            if is_zero || slot == Slot::Clamped {
+            if is_zero || id == RowId::Clamped {
                 self.plan.zero_meant = Some(self.meaning.zero_is_value);
             }
-            if matches!(slot, Slot::Keep | Slot::Zero) {
+            if matches!(id, RowId::Keep | RowId::Zero) {
                 self.kept.get_or_insert(at);
             }
         }
-        self.check_slots(body).map(|()| None)
+        self.check_row_ids(body).map(|()| None)
     }
 
     fn generate(&mut self) -> LastId {
@@ -120,7 +120,7 @@ impl Draft<'_> {
         }
     }
 
-    fn check_slots(&self, body: &Body) -> Planning<()> {
+    fn check_row_ids(&self, body: &Body) -> Planning<()> {
         let column = self.context.target.id_column();
         if let Some(row) = self.kept.filter(|_| self.context.target.rule.explicit == Explicit::Reject) {
             return refused(format!(
