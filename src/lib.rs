@@ -19,7 +19,7 @@
 //! * [`users`]: who may do what.
 //! * [`ids`]: ranges of ids and the generators that own them.
 //! * [`rules`]: which table's column is filled by which generator.
-//! * [`rewrite`]: shape + rule -> plan; plan + range -> bytes or parameters. Pure.
+//! * [`rewrite`]: shape + rule -> plan; plan + block -> bytes or parameters. Pure.
 //! * [`schema`]: the columns of live tables, read through the control account.
 //! * [`sessions`]: who is connected, what they did, and how they are ended.
 //! * [`lint`]: the rules against the live server, finding by finding. Pure.

@@ -24,7 +24,7 @@ mod views;
 
 pub use crate::role::Role;
 pub use account::{Control, Way};
-pub use counters::{Counter, Fired, IdColumn, InsertTrigger, Session, Tally};
+pub use counters::{Counter, Fired, IdColumn, InsertTrigger, ServerConnection, Tally};
 pub use error::SchemaError;
 use ids::as_highest;
 pub use ids::{BINDING_LOCK_SECONDS, HIGHEST_PER_QUERY, Highest, highest_query, smallest_query};

@@ -146,7 +146,7 @@ const DDL_READ_MAX: Duration = Duration::from_secs(2);
 /// change: a statement that looks at one of these sees one version of them.
 pub struct Tables {
     rules: Arc<RuleSet>,
-    backend: Backend,
+    common: Common,
     generators: Generators,
     /// By schema and table as `case` compares them.
     known: ArcSwap<Entries>,
@@ -171,7 +171,7 @@ pub struct InForce {
     is_waiting: AtomicBool,
     /// Calls may draw ids under the version that counts: asked for each statement.
     draws: AtomicBool,
-    backend: Backend,
+    common: Common,
     /// One change at a time.
     changing: tokio::sync::Mutex<()>,
     /// Versions that gave way, while a statement that is under way holds them.
@@ -180,7 +180,7 @@ pub struct InForce {
 
 /// The parts that all versions share.
 #[derive(Clone)]
-struct Backend {
+struct Common {
     case: NameCase,
     /// `None`: there is no control account.
     schema: Option<Schema>,
@@ -228,13 +228,13 @@ impl std::fmt::Debug for Tables {
 }
 
 impl Tables {
-    fn new(rules: Arc<RuleSet>, backend: Backend) -> Self {
+    fn new(rules: Arc<RuleSet>, common: Common) -> Self {
         let tables = Tables {
-            drawn: Drawn::new(&rules, backend.case),
+            drawn: Drawn::new(&rules, common.case),
             id_columns: ArcSwap::default(),
             view_names: ArcSwap::default(),
             rules,
-            backend,
+            common,
             generators: Generators::default(),
             known: ArcSwap::default(),
             views: Views::default(),
@@ -247,8 +247,8 @@ impl Tables {
     }
 
     async fn live_table(&self, schema: &str, table: &str) -> Result<Option<LiveTable>, TableError> {
-        match &self.backend.schema {
-            Some(live) => Ok(live.table(self.backend.case, schema, table).await?),
+        match &self.common.schema {
+            Some(live) => Ok(live.table(self.common.case, schema, table).await?),
             None => Ok(None),
         }
     }
@@ -256,7 +256,7 @@ impl Tables {
     /// Assigns a table to its rule's generator; returns what the generator's ids must be above.
     async fn assign(&self, rule: &Rule, table: &str, read: Option<&str>) -> Result<u64, TableError> {
         self.lock(rule, table).await?;
-        if let Some(locks) = &self.backend.locks {
+        if let Some(locks) = &self.common.locks {
             // Waits until nobody else issues ids for the tables that were locked: only then can their ids be looked at.
             locks.settled().await;
         }
@@ -276,7 +276,7 @@ impl Tables {
     }
 
     async fn lock(&self, rule: &Rule, table: &str) -> Result<(), TableError> {
-        match &self.backend.locks {
+        match &self.common.locks {
             Some(locks) => Ok(locks.take(&self.table_key(rule, table)).await?),
             None => Ok(()),
         }
@@ -309,7 +309,7 @@ impl Tables {
         reach: Option<u64>,
     ) -> Option<String> {
         let live = self.live_table(schema, table).await.ok()??;
-        let rule = self.rules.acting(self.backend.case, schema, table).ok().flatten()?;
+        let rule = self.rules.acting(self.common.case, schema, table).ok().flatten()?;
         let Lookup::Ruled(target) = self.meaning(&rule, table, Some(Arc::new(live.shape))) else {
             return None;
         };
@@ -321,7 +321,7 @@ impl Tables {
 
     /// The control account's access to the ids in the rule's tables, and the highest id that counts.
     fn asked_for_ids(&self, rule: &Rule) -> Option<(&Schema, Option<u64>)> {
-        let schema = self.backend.schema.as_ref().filter(|_| self.seed(rule) == Seed::Tables)?;
+        let schema = self.common.schema.as_ref().filter(|_| self.seed(rule) == Seed::Tables)?;
         Some((schema, self.generators.with(&rule.generator, Generator::id_max)))
     }
 
@@ -335,7 +335,7 @@ impl Tables {
         old: Option<&Tables>,
     ) -> Result<u64, TableError> {
         let name = self.table_key(rule, table);
-        let Backend { store, owner, .. } = &self.backend;
+        let Common { store, owner, .. } = &self.common;
         let is_sequence = !self.is_timestamp(rule);
         let assigned = assign(store, &name, &rule.generator.to_string(), is_sequence, owner, highest).await;
         let assigned = assigned.map_err(|error| TableError::Assign { table: name.clone(), error })?;
@@ -355,7 +355,7 @@ impl Tables {
     }
 
     async fn raise_floor(&self, target: &Target, read: Option<&str>) -> Result<(), TableError> {
-        if self.backend.successor.is_some() {
+        if self.common.successor.is_some() {
             // The successor assigns the tables that it issues ids for.
             return Ok(());
         }
@@ -416,7 +416,7 @@ impl InForce {
 
     /// The version that comes after `retired`. `None`: it takes longer than `deadline`.
     pub(crate) async fn after(&self, retired: &Arc<Tables>, deadline: Duration) -> Option<Arc<Tables>> {
-        let _changed = tokio::time::timeout(deadline, self.backend.fetching.lock()).await.ok()?;
+        let _changed = tokio::time::timeout(deadline, self.common.fetching.lock()).await.ok()?;
         Some(self.now()).filter(|now| !Arc::ptr_eq(now, retired))
     }
 
@@ -427,28 +427,28 @@ impl InForce {
     }
 
     async fn guarded_again(&self) {
-        if let Some(locks) = &self.backend.locks {
+        if let Some(locks) = &self.common.locks {
             locks.assigned_again().await;
         }
     }
 
     pub(crate) fn schema(&self) -> Option<&Schema> {
-        self.backend.schema.as_ref()
+        self.common.schema.as_ref()
     }
 
     pub(crate) fn name_case(&self) -> NameCase {
-        self.backend.case
+        self.common.case
     }
 
     /// The number of times that DDL from sessions was seen.
     pub fn ddl_seen(&self) -> u64 {
-        self.backend.ddl.seen()
+        self.common.ddl.seen()
     }
 
     /// DDL was seen: every shape is read again when it is needed.
     pub(crate) fn forget_shapes(&self) {
-        if self.backend.schema.is_some() {
-            self.backend.ddl.saw();
+        if self.common.schema.is_some() {
+            self.common.ddl.saw();
         }
     }
 
@@ -459,7 +459,7 @@ impl InForce {
 
     /// The ids taken from each generator of this process.
     pub fn taken(&self) -> &TakenIds {
-        &self.backend.taken
+        &self.common.taken
     }
 
     pub fn rules(&self) -> Arc<RuleSet> {
@@ -468,7 +468,7 @@ impl InForce {
 
     /// True if another process issues ids in this one's stead.
     pub fn has_yielded(&self) -> bool {
-        self.now().backend.successor.is_some()
+        self.now().common.successor.is_some()
     }
 }
 

@@ -580,7 +580,7 @@ fn the_table_is_read_as_it_is_meant() {
     for (module, text, expect) in [
         ("schema::facts", "use crate::ids::block::IdBlock;", 0),
         ("schema::facts", "use crate::ids::sequence::Seed;", 1),
-        ("schema", "use crate::{ids::{range::IdBlock, sequence}, address};", 1),
+        ("schema", "use crate::{ids::{block::IdBlock, sequence}, address};", 1),
         ("ids::block", "use crate::store::Store;", 1),
         ("ids::block", "use super::sequence::Seed;", 1),
         ("ids::sequence", "use super::block::IdBlock;", 0),
@@ -683,6 +683,40 @@ fn numbers_of_a_peer_are_read_by_the_reader() {
         modules().into_iter().filter(|(_, text)| by_hand(text)).map(|(module, _)| module).collect();
     // The reader gives the PROXY protocol's length, in another order; the verifier's number is a digest's.
     assert_eq!(found, ["mysql::reader", "proxy::connect::proxy_protocol", "proxy::verifier"]);
+}
+
+/// The words that docs/words.md and ARCHITECTURE.md define: "control account" as `ControlAccount`.
+fn glossary() -> BTreeSet<String> {
+    let read = |path: &str| fs::read_to_string(root().join(path)).unwrap();
+    let (book, page) = (read("docs/words.md"), read("ARCHITECTURE.md"));
+    let (_, words) = page.split_once("## Words\n").unwrap();
+    let (words, _) = words.split_once("\n## ").unwrap();
+    let listed = words.split('·').filter_map(|word| word.split_once(" (").map(|(word, _)| word));
+    let rows =
+        book.lines().filter_map(|line| line.strip_prefix("| ")?.split_once(" | ")).map(|(word, _)| word);
+    let first_up = |word: &str| word[..1].to_uppercase() + &word[1..];
+    listed.chain(rows).map(|word| word.split_whitespace().map(first_up).collect()).collect()
+}
+
+/// A word of the glossary is one type. Where something is like it, another word says what differs: `StoreKeys`, `ClusterNode`.
+#[test]
+fn a_word_of_the_glossary_is_one_type() {
+    let glossary = glossary();
+    assert!(["Range", "Block", "Session", "ControlAccount"].iter().all(|word| glossary.contains(*word)));
+    let mut types: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let modules = modules();
+    for (module, text) in &modules {
+        for line in text.lines().filter(|line| line.starts_with("pub") || !line.starts_with([' ', '/'])) {
+            let words = || line.split(|c: char| !c.is_alphanumeric() && c != '_');
+            let name = words().skip_while(|word| !["struct", "enum", "trait", "type"].contains(word)).nth(1);
+            if let Some(name) = name.filter(|name| glossary.contains(*name)) {
+                types.entry(name).or_default().push(module);
+            }
+        }
+    }
+    assert!(types.contains_key("Layout"), "{types:?}");
+    types.retain(|_, modules| modules.len() > 1);
+    assert!(types.is_empty(), "one word, several types: {types:?}");
 }
 
 #[test]

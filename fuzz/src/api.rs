@@ -22,7 +22,7 @@ pub fn check(data: &[u8]) {
         _ => b"POST /v1/generators/s.g/ids HTTP/1.1\r\nAuthorization: Basic bG9vazp5\r\n",
     };
     let slicing = input.byte();
-    let api = |desk| Api::new(desk, |_| true);
+    let api = |issuer| Api::new(issuer, |_| true);
     let bytes = [beginning, input.rest()].concat();
     let [whole, sliced] = answers(&bytes, slicing, MEMORY_BYTES_MAX, api).map(|told| read(&told));
     // What is no request is answered with 400 when its head has ended, or when all of it comes at once.

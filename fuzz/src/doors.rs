@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rowstamp::doors::{Door, DoorMeter, IdDesk, Protocol, Terms};
+use rowstamp::doors::{Door, DoorMeter, Issuer, Protocol, Terms};
 use rowstamp::rules::RuleSet;
 use rowstamp::store::memory::MemoryStore;
 use rowstamp::tables::InForce;
@@ -35,7 +35,7 @@ pub(crate) fn answers<P: Protocol>(
     bytes: &[u8],
     slicing: u8,
     memory_max: usize,
-    protocol: impl Fn(IdDesk) -> P,
+    protocol: impl Fn(Issuer) -> P,
 ) -> [Vec<u8>; 2] {
     let slices = cut(&mut Input::new(&[slicing]), bytes);
     [vec![bytes], slices].map(|slices| {
@@ -44,13 +44,13 @@ pub(crate) fn answers<P: Protocol>(
 }
 
 /// With a new door: its users are "app" with the password "x", and "look" with "y", who may not draw.
-async fn talk<P: Protocol>(slices: &[&[u8]], protocol: impl Fn(IdDesk) -> P) -> Vec<u8> {
+async fn talk<P: Protocol>(slices: &[&[u8]], protocol: impl Fn(Issuer) -> P) -> Vec<u8> {
     let rules = LOADED.with(Arc::clone);
     let tables = InForce::open(rules, None, Arc::new(MemoryStore::new()), None, "fuzz".into(), true).await;
     let user =
         |name: &str, password: &str, role| Arc::new(User::of_file(name, password.to_owned().into(), role));
     let users = [user("app", "x", Role::Write), user("look", "y", Role::Read)];
-    let desk = IdDesk {
+    let issuer = Issuer {
         door: "fuzz",
         tables: Arc::new(tables.expect("a store in memory is there")),
         users: Directory::without_store(&users),
@@ -66,7 +66,7 @@ async fn talk<P: Protocol>(slices: &[&[u8]], protocol: impl Fn(IdDesk) -> P) -> 
         idle_timeout: Duration::from_mins(10),
         write_timeout: Duration::from_mins(1),
     };
-    let door = Door::new(protocol(desk), terms);
+    let door = Door::new(protocol(issuer), terms);
     let (client, server) = tokio::io::duplex(1 << 16);
     let (mut answers, mut requests) = tokio::io::split(client);
     let asks = async {

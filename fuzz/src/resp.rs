@@ -19,7 +19,7 @@ pub fn check(data: &[u8]) {
     };
     let slicing = input.byte();
     let bytes = [login, input.rest()].concat();
-    let [whole, sliced] = answers(&bytes, slicing, MEMORY_BYTES_MAX, |desk| Redis::new(desk, "fuzz"));
+    let [whole, sliced] = answers(&bytes, slicing, MEMORY_BYTES_MAX, |issuer| Redis::new(issuer, "fuzz"));
     assert_eq!(String::from_utf8_lossy(&whole), String::from_utf8_lossy(&sliced), "answers depend on slices");
     let mut rest = &*whole;
     while !rest.is_empty() {

@@ -17,8 +17,8 @@ use crate::users::Role;
 #[serde(default, deny_unknown_fields)]
 pub struct ConfigFile {
     pub listen: Listen,
-    pub backend: Backend,
-    pub store: Store,
+    pub backend: BackendKeys,
+    pub store: StoreKeys,
     pub proxy: Proxy,
     pub state: State,
     pub rules: Rules,
@@ -85,7 +85,7 @@ pub struct ListenTls {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("required" = ["address"]))]
-pub struct Backend {
+pub struct BackendKeys {
     /// "host:port" or "unix:/path", or a list of them. With a control account Rowstamp tries the server that can be written to first; without one it tries them in order.
     #[schemars(example = &"127.0.0.1:3306")]
     pub address: Option<OneOrMany<AddressText>>,
@@ -102,9 +102,9 @@ pub struct Backend {
     pub control: Option<Control>,
 }
 
-impl Default for Backend {
+impl Default for BackendKeys {
     fn default() -> Self {
-        Backend {
+        BackendKeys {
             address: None,
             send_proxy: SendProxy::Off,
             compression: ServerCompression::Off,
@@ -155,7 +155,7 @@ pub struct Control {
 /// Where bounds are kept.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct Store {
+pub struct StoreKeys {
     /// "embedded": a file, for one proxy; "etcd" or "mysql": for several proxies.
     pub kind: StoreKind,
     /// File of the embedded store.
@@ -191,9 +191,9 @@ pub struct Store {
     pub tls: Option<StoreTls>,
 }
 
-impl Default for Store {
+impl Default for StoreKeys {
     fn default() -> Self {
-        Store {
+        StoreKeys {
             kind: StoreKind::Embedded,
             path: "rowstamp.redb".into(),
             deadline: Interval::from_secs(1),

@@ -17,7 +17,7 @@ use crate::config::{Config, DoorSettings};
 use crate::daemon::socket::{Names, Socket};
 use crate::doors::api::{Api, Service};
 use crate::doors::resp::Redis;
-use crate::doors::{Door, DoorMeter, IdDesk, Protocol, Terms};
+use crate::doors::{Door, DoorMeter, Issuer, Protocol, Terms};
 use crate::proxy::connect::tls::{ClientSide, TlsError};
 use crate::proxy::shared::Shared;
 use crate::rules::word;
@@ -145,7 +145,7 @@ struct OpenDoor {
 impl Doors {
     pub(super) fn open(&self, sockets: PerDoor<Socket>) -> OpenDoors {
         let ([resp, api], [resp_says, api_says]) = (sockets, &SOCKETS);
-        let (redis, http) = (self.desk(RESP), self.desk(API));
+        let (redis, http) = (self.issuer(RESP), self.issuer(API));
         let [resp_meter, api_meter] = [redis.meter.clone(), http.meter.clone()];
         let reloadable = self.terms.clone();
         let (redis, http) = (
@@ -157,9 +157,9 @@ impl Doors {
         OpenDoors { doors: [resp, api], terms: self.terms.clone() }
     }
 
-    fn desk(&self, door: &'static str) -> IdDesk {
+    fn issuer(&self, door: &'static str) -> Issuer {
         let shared = self.shared.clone();
-        IdDesk {
+        Issuer {
             door,
             tables: shared.load().tables.clone(),
             users: self.users.clone(),

@@ -10,8 +10,8 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::desk::IdDesk;
 use super::entry::{ClientLimits, End, Guest, Protocol};
+use super::issuer::Issuer;
 use crate::address::lobby::Lobby;
 use crate::tables::InForce;
 use crate::users::{Directory, Role, User};
@@ -38,7 +38,7 @@ pub(super) struct Client {
 
 impl Client {
     /// `waits`: there are no ids, and who asks for some is refused after so long.
-    pub(super) async fn of<P: Protocol>(door: fn(IdDesk) -> P, waits: Option<Duration>) -> Client {
+    pub(super) async fn of<P: Protocol>(door: fn(Issuer) -> P, waits: Option<Duration>) -> Client {
         let rules = "schema = 's'\n[generators.g]\nkind = 'sequence'\n";
         let (tables, store) = InForce::over_memory(rules).await;
         if waits.is_none() {
@@ -47,7 +47,7 @@ impl Client {
         }
         store.set_away(waits.is_some());
         let user = Arc::new(User::of_file("app", "x".to_owned().into(), Role::Write));
-        let door = door(IdDesk {
+        let door = door(Issuer {
             door: "test",
             tables,
             users: Directory::without_store(&[user]),

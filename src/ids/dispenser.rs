@@ -490,7 +490,8 @@ impl Dispenser {
     pub(in crate::ids) fn ends(&self) -> impl Iterator<Item = u64> {
         let state = self.lock();
         let pending = state.pending.map(|pending| pending.end);
-        let range = (self.left_in(&state) > state.pending.map_or(0, SlotRange::left)).then_some(state.range.end);
+        let range =
+            (self.left_in(&state) > state.pending.map_or(0, SlotRange::left)).then_some(state.range.end);
         pending.into_iter().chain(range)
     }
 }

@@ -17,10 +17,10 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
+use super::block::{IdBlock, RUN_MAX};
 use super::demand::Demand;
 use super::dispenser::{Dispenser, Refused, Skipped, Taken, Ticket};
 use super::fence::{Fence, Raise};
-use super::block::{IdBlock, RUN_MAX};
 use super::refill;
 use super::sequence::SequenceSpec;
 use super::slots::{ID_MAX, Slots};

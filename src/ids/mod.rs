@@ -8,6 +8,7 @@
 //! the proxies of a timestamp generator, `errors` says why there are no ids.
 
 pub mod bindings;
+pub mod block;
 mod demand;
 mod dispenser;
 pub mod errors;
@@ -16,7 +17,6 @@ pub mod generator;
 mod kinds;
 pub mod layout;
 pub mod nodes;
-pub mod block;
 pub mod reach;
 mod refill;
 pub mod sequence;

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::interleave::{Counting, is_even};
 use crate::ids::sequence::SequenceSpec;
 use crate::migrate::doubles::Doubles;
-use crate::schema::{Session, Tally};
+use crate::schema::{ServerConnection, Tally};
 
 pub use decoded::{Decoded, Ticks};
 
@@ -52,7 +52,7 @@ pub enum Old {
     Unknown,
     /// The account sees itself only.
     Unseen,
-    Live(Vec<Session>),
+    Live(Vec<ServerConnection>),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,8 +98,8 @@ impl TableFacts {
 
 /// The sessions that began with the old increments. The server's own threads are left out, and so are those of `control`,
 /// which inserts nothing.
-pub fn old_sessions(all: Vec<Session>, up_to: u64, control: &str) -> Vec<Session> {
-    let is_client = |session: &Session| {
+pub fn old_sessions(all: Vec<ServerConnection>, up_to: u64, control: &str) -> Vec<ServerConnection> {
+    let is_client = |session: &ServerConnection| {
         !["system user", "event_scheduler", control].contains(&session.user.as_str())
             && !session.command.starts_with("Binlog Dump")
             && session.command != "Daemon"

@@ -1,7 +1,7 @@
 //! MariaDB's COM_STMT_BULK_EXECUTE: one prepared statement, several sets of parameters.
 //! Source: <https://mariadb.com/kb/en/com_stmt_bulk_execute/>; what it leaves open was measured on 10.11.
 
-use super::prepared::{ParamValue, Param, ParamType, id_bytes, read_types, read_value};
+use super::prepared::{Param, ParamType, ParamValue, id_bytes, read_types, read_value};
 use super::reader::{Malformed, Reader, put_lenenc_bytes};
 
 /// Bytes in front of the types: command, statement id, flags.

@@ -347,7 +347,7 @@ pub(super) fn read_value<'a>(r: &mut Reader<'a>, kind: u8) -> Result<&'a [u8], M
 
 #[cfg(test)]
 mod tests {
-    use super::{ParamValue, Execute, Expected, Malformed, Param, ParamType, Scalar, id_bytes, statement_id};
+    use super::{Execute, Expected, Malformed, Param, ParamType, ParamValue, Scalar, id_bytes, statement_id};
     use proptest::prelude::{any, proptest};
     use std::collections::BTreeSet;
 

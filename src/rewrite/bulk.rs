@@ -2,7 +2,7 @@
 //! of one block.
 
 use super::execution::bound_to_id;
-use super::meaning::{ParamMeaning, Meaning};
+use super::meaning::{Meaning, ParamMeaning};
 use super::plan::LastId;
 use super::prepare::PreparedInsert;
 use crate::ids::block::{IdBlock, Ticks};

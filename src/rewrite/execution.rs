@@ -1,6 +1,6 @@
 //! Executions of a prepared INSERT: which parameters take an id is decided here, at each of them.
 
-use super::meaning::{ParamMeaning, Meaning};
+use super::meaning::{Meaning, ParamMeaning};
 use super::plan::{LastId, NewRows, OurParam};
 use super::prepare::PreparedInsert;
 use crate::ids::block::IdBlock;

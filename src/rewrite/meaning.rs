@@ -102,7 +102,8 @@ impl Meaning {
     /// `None`: only the server can tell what it makes of the value. Measured on MariaDB 10.11 and
     /// MySQL 9.7.
     pub fn of_param(self, param: &Param<'_>) -> Option<ParamMeaning> {
-        let clamped = if self.zero_is_value { ParamMeaning::Explicit(Some(0)) } else { ParamMeaning::TakesWarned };
+        let clamped =
+            if self.zero_is_value { ParamMeaning::Explicit(Some(0)) } else { ParamMeaning::TakesWarned };
         let value = match param.scalar().ok()? {
             Scalar::Null => return Some(ParamMeaning::Takes),
             Scalar::Integer(value) => value,
@@ -124,7 +125,11 @@ impl Meaning {
         if self.clamps(value) {
             return Some(clamped);
         }
-        Some(if value == 0 && !self.zero_is_value { ParamMeaning::Takes } else { ParamMeaning::Explicit(Some(value)) })
+        Some(if value == 0 && !self.zero_is_value {
+            ParamMeaning::Takes
+        } else {
+            ParamMeaning::Explicit(Some(value))
+        })
     }
 
     fn decimal(self, text: &[u8]) -> Option<i128> {
@@ -162,8 +167,8 @@ impl Meaning {
 
 #[cfg(test)]
 mod tests {
-    use super::{ParamMeaning, Meaning};
-    use crate::mysql::prepared::{ParamValue as Value, Param, ParamType};
+    use super::{Meaning, ParamMeaning};
+    use crate::mysql::prepared::{Param, ParamType, ParamValue as Value};
     use crate::rules::model::ColumnShape;
     use crate::sql::dialect::{Dialect, Server, ServerKind, SqlMode};
 
@@ -197,7 +202,8 @@ mod tests {
                 _ => value.as_bytes().to_vec(),
             };
             let got = bound(meaning(server, "", column), kind, &bytes);
-            let expect = expect.map(|n| if n == 0 { ParamMeaning::Takes } else { ParamMeaning::Explicit(Some(n)) });
+            let expect =
+                expect.map(|n| if n == 0 { ParamMeaning::Takes } else { ParamMeaning::Explicit(Some(n)) });
             assert_eq!(got, expect, "{value} {server:?}");
         }
     }
@@ -254,7 +260,8 @@ mod tests {
     fn what_strict_modes_refuse() {
         let in_row = |mode: &str, row: Option<u32>| {
             let kind = ParamType { kind: STRING, flags: 0 };
-            meaning(ServerKind::MariaDb, mode, "int").of_param_in(&Param::new(kind, Value::Value(b"\x01x")), row)
+            meaning(ServerKind::MariaDb, mode, "int")
+                .of_param_in(&Param::new(kind, Value::Value(b"\x01x")), row)
         };
         assert_eq!(in_row("", Some(0)), Some(ParamMeaning::TakesWarned));
         assert_eq!(in_row("STRICT_TRANS_TABLES", Some(0)), Some(ParamMeaning::Fails));

@@ -1,4 +1,4 @@
-//! Shape and rule to plan; plan and range to bytes or parameters. Pure: no runtime, no clock, no
+//! Shape and rule to plan; plan and block to bytes or parameters. Pure: no runtime, no clock, no
 //! disk.
 //!
 //! [`planner::plan`] says what a packet needs; the caller takes the ids and calls

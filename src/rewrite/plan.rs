@@ -318,7 +318,7 @@ impl Plan {
         !self.settled.is_empty() || self.inserts.iter().any(InsertPlan::has_edits)
     }
 
-    /// The ranges that [`Plan::splice`] takes, and their lengths: one for each insert with `ids > 0`, in
+    /// The blocks that [`Plan::splice`] takes, and their lengths: one for each insert with `ids > 0`, in
     /// order.
     pub fn demands(&self) -> impl Iterator<Item = (&InsertPlan, u32)> {
         self.inserts.iter().filter(|insert| insert.ids > 0).map(|insert| (insert, insert.ids))

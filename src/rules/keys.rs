@@ -25,7 +25,7 @@ pub struct RulesFile {
     #[schemars(example = ["shop_0", "shop_1"])]
     pub schemas: Vec<String>,
     /// By name. A name has letters, digits, `_` and `-`. With "{table}" in the name, each table that uses it gets its own generator.
-    pub generators: BTreeMap<String, Generator>,
+    pub generators: BTreeMap<String, GeneratorKeys>,
     /// By name; `*` stands for any number of characters, `?` for one. An exact name beats a pattern.
     pub tables: BTreeMap<String, Table>,
 }
@@ -34,7 +34,7 @@ pub struct RulesFile {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("required" = ["kind"]))]
-pub struct Generator {
+pub struct GeneratorKeys {
     /// "sequence": 1, 2, 3, ...; "timestamp": time, node and a number within the tick.
     #[schemars(example = &"sequence")]
     pub kind: Option<Kind>,
@@ -74,9 +74,9 @@ pub struct Generator {
     pub max_forward: Interval,
 }
 
-impl Default for Generator {
+impl Default for GeneratorKeys {
     fn default() -> Self {
-        Generator {
+        GeneratorKeys {
             kind: None,
             start: 1,
             step: NonZeroU64::MIN,

@@ -1,6 +1,6 @@
 //! One generator, one table: what their keys mean, and what their types do not say is wrong.
 
-use super::keys::{BatchKey, Generator, Kind, Order, RulesFile, Table};
+use super::keys::{BatchKey, GeneratorKeys, Kind, Order, RulesFile, Table};
 use super::model::{GeneratorKind, GeneratorName};
 use super::template::{NAME_CHARS_MAX, is_plain, literal, words};
 use super::timestamp;
@@ -15,7 +15,7 @@ pub(super) fn kind(
     source: &Source<RulesFile>,
     key: &str,
     name: &GeneratorName,
-    generator: &Generator,
+    generator: &GeneratorKeys,
     findings: &mut Findings,
 ) -> Option<GeneratorKind> {
     let of = |part: &str| join(key, part);
@@ -47,7 +47,7 @@ pub(super) fn kind(
 fn sequence(
     source: &Source<RulesFile>,
     key: &str,
-    generator: &Generator,
+    generator: &GeneratorKeys,
     findings: &mut Findings,
 ) -> Option<SequenceSpec> {
     let of = |part: &str| join(key, part);

@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 use std::time::Duration;
 
 use super::RuleSet;
-use super::keys::{EpochKey, FieldKey, FieldKind, Generator, LayoutKey, LayoutTable, NodeKey, RulesFile};
+use super::keys::{EpochKey, FieldKey, FieldKind, GeneratorKeys, LayoutKey, LayoutTable, NodeKey, RulesFile};
 use super::model::GeneratorKind;
 use crate::ids::layout::presets::Preset;
 use crate::ids::layout::{Field, Layout, LayoutError, Moment, Part};
@@ -19,7 +19,7 @@ const ADVANCE_MAX: Duration = Duration::from_hours(24);
 pub(super) fn timestamp(
     source: &Source<RulesFile>,
     key: &str,
-    generator: &Generator,
+    generator: &GeneratorKeys,
     findings: &mut Findings,
 ) -> Option<TimestampSpec> {
     let layout = layout(source, &join(key, "layout"), generator.layout.as_ref(), findings);

@@ -43,7 +43,7 @@ impl IdColumn<'_> {
 
 /// Somebody who is connected.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Session {
+pub struct ServerConnection {
     /// Ascends with each connection.
     pub id: u64,
     pub user: String,
@@ -182,7 +182,7 @@ impl Schema {
     }
 
     /// The sessions that are connected. `None`: the account lacks PROCESS, and so sees only itself.
-    pub async fn sessions(&self) -> Result<Option<Vec<Session>>, SchemaError> {
+    pub async fn sessions(&self) -> Result<Option<Vec<ServerConnection>>, SchemaError> {
         let may = format!(
             "SELECT COUNT(*) FROM information_schema.user_privileges WHERE privilege_type = 'PROCESS' AND {IS_OURS}"
         );
@@ -193,7 +193,7 @@ impl Schema {
         let rows = self.read("SHOW PROCESSLIST", vec![], self.timeout).await?;
         let session = |row| {
             let word = |at| text(row, at).unwrap_or_default();
-            Some(Session { id: number(row, 0)?, user: word(1), host: word(2), command: word(4) })
+            Some(ServerConnection { id: number(row, 0)?, user: word(1), host: word(2), command: word(4) })
         };
         Ok(Some(rows.iter().filter_map(session).collect()))
     }

@@ -31,7 +31,7 @@ use crate::sql::name::same_column;
 use crate::store::CREATED_AT_ONCE_MAX;
 use crate::tables::lookup::{Entries, Entry};
 use crate::tables::survey::{Binding, Live};
-use crate::tables::{Backend, FLOOR_DEADLINE, TableError, Tables};
+use crate::tables::{Common, FLOOR_DEADLINE, TableError, Tables};
 
 /// A version that is ready but for its bindings.
 pub(super) struct Next {
@@ -42,8 +42,8 @@ pub(super) struct Next {
 impl Tables {
     /// The first version: assigns every table that the rules name and the backend has, and opens the
     /// generators above them.
-    pub(super) async fn open(rules: Arc<RuleSet>, backend: Backend) -> Result<Tables, TableError> {
-        let next = Next::make(None, rules, backend).await?;
+    pub(super) async fn open(rules: Arc<RuleSet>, common: Common) -> Result<Tables, TableError> {
+        let next = Next::make(None, rules, common).await?;
         next.assign(None).await?;
         next.tables.know_all(next.live);
         Ok(next.tables)
@@ -76,7 +76,7 @@ impl Tables {
     pub(super) fn assigns_as(&self, next: &Tables, rule: &Rule, table: &str) -> bool {
         self.is_assigned_by(rule, table)
             && self.generators.with(&rule.generator, |open| Some(!open.is_lost())).unwrap_or(true)
-            && matches!(self.rules.acting(self.backend.case, &rule.schema, table), Ok(Some(mine))
+            && matches!(self.rules.acting(self.common.case, &rule.schema, table), Ok(Some(mine))
                 if mine.generator == rule.generator
                     && (mine.is_auto() || same_column(&mine.column, &rule.column))
                     && self.seed(&mine) == next.seed(rule)
@@ -100,7 +100,7 @@ impl Tables {
         new: &[(&'a Live, u64)],
         old: Option<&Tables>,
     ) -> Result<Vec<(&'a Live, u64)>, TableError> {
-        let store = &*self.backend.store;
+        let store = &*self.common.store;
         let failed = |table: &str| {
             let table = table.to_owned();
             |error| TableError::Assign { table, error }
@@ -130,7 +130,7 @@ impl Tables {
                 };
                 floors.push((*one, floor));
             }
-            self.backend.progress.add(new.len());
+            self.common.progress.add(new.len());
         }
         Ok(floors)
     }
@@ -145,8 +145,8 @@ impl Tables {
     }
 
     /// A new version with the same rules and views, without generators and tables.
-    pub(super) fn with_backend(&self, backend: Backend) -> Tables {
-        let mut tables = Tables::new(self.rules.clone(), backend);
+    pub(super) fn with_common(&self, common: Common) -> Tables {
+        let mut tables = Tables::new(self.rules.clone(), common);
         tables.views = self.views.clone();
         tables.shadows.store(self.shadows.load_full());
         tables.id_columns.store(self.id_columns.load_full());
@@ -157,7 +157,7 @@ impl Tables {
     /// These rules as a version of its own, which knows none of the tables that were to be assigned
     /// otherwise.
     fn again(&self, without: &[Live]) -> Tables {
-        let mut tables = self.with_backend(self.backend.clone());
+        let mut tables = self.with_common(self.common.clone());
         tables.generators = self.generators.clone();
         let mut known = Entries::clone(&self.known.load());
         for one in without.iter().filter(|one| matches!(one.binding, Binding::New { .. })) {
@@ -174,9 +174,9 @@ impl Next {
     pub(super) async fn make(
         old: Option<&Tables>,
         rules: Arc<RuleSet>,
-        backend: Backend,
+        common: Common,
     ) -> Result<Next, TableError> {
-        let tables = Tables::new(rules, backend);
+        let tables = Tables::new(rules, common);
         tables.open_timestamps(old).await?;
         tables.read_views().await?;
         tables.read_shadows().await;
@@ -213,7 +213,7 @@ impl Next {
     /// Adds a table, as if the backend had it and it were new to its generator.
     #[cfg(test)]
     pub(super) fn assigns(&mut self, schema: &str, table: &str, highest: u64) {
-        let rule = self.tables.rules.find(self.tables.backend.case, schema, table).unwrap().unwrap().clone();
+        let rule = self.tables.rules.find(self.tables.common.case, schema, table).unwrap().unwrap().clone();
         let shape = Arc::new(crate::rules::model::TableShape {
             columns: Vec::new(),
             shows_insert_id: false,
@@ -232,7 +232,7 @@ impl Next {
     /// Returns the generators that have a table which they had not before, each above the ids of
     /// all of them.
     async fn assign(&self, old: Option<&Tables>) -> Result<HashSet<GeneratorName>, TableError> {
-        let progress = &self.tables.backend.progress;
+        let progress = &self.tables.common.progress;
         let new: Vec<(&Live, u64)> = self
             .live
             .iter()

@@ -15,7 +15,7 @@ use crate::ids::{BIGINT_MAX, Generator, ID_MAX, Sequence};
 use crate::rewrite::plan::target::Target;
 use crate::rules::model::{ColumnShape, GeneratorKind, GeneratorName, GeneratorSpec};
 use crate::tables::survey::{Binding, Live};
-use crate::tables::{Backend, InForce, MadeTwice, TableError, Tables};
+use crate::tables::{Common, InForce, MadeTwice, TableError, Tables};
 
 /// By name.
 #[derive(Default)]
@@ -178,7 +178,7 @@ impl Tables {
                 opening.floor = opening.floor.max(highest);
             }
         }
-        let progress = &self.backend.progress;
+        let progress = &self.common.progress;
         progress.begin("opening generators", all.len());
         let (mut open, mut new) = (Vec::with_capacity(all.len()), Vec::new());
         for opening in all.into_values() {
@@ -190,7 +190,7 @@ impl Tables {
         progress.add(open.len());
         let wanted: Vec<(String, u64)> =
             new.iter().map(|one| (one.spec.name.to_string(), one.bound())).collect();
-        let created = create_sequences(&*self.backend.store, &self.backend.owner, &wanted).await;
+        let created = create_sequences(&*self.common.store, &self.common.owner, &wanted).await;
         if let (Err(error), Some(first)) = (created, new.first()) {
             let generator = first.spec.name.to_string();
             let error = crate::ids::OpenError::Store { generator, error };
@@ -212,7 +212,7 @@ impl Tables {
         sequence: &SequenceSpec,
         max: u64,
     ) -> Result<Generator, TableError> {
-        let Backend { store, owner, .. } = &self.backend;
+        let Common { store, owner, .. } = &self.common;
         let (name, sequence) = (spec.name.to_string(), SequenceSpec::clone(sequence));
         match Sequence::open(store.clone(), &name, owner, sequence, 0, max).await {
             Ok(sequence) => Ok(Generator::Sequence(sequence)),
@@ -241,11 +241,11 @@ impl Tables {
         spec: &GeneratorSpec,
         timestamp: &TimestampSpec,
     ) -> Result<Generator, TableError> {
-        let Backend { store, owner, clock, .. } = &self.backend;
+        let Common { store, owner, clock, .. } = &self.common;
         let (name, timestamp) = (spec.name.to_string(), timestamp.clone());
         match Timestamp::open(store.clone(), &name, owner, timestamp, 0, clock.clone()).await {
             Ok(timestamp) => {
-                if self.backend.schema.is_some() && !self.backend.trusts_clock {
+                if self.common.schema.is_some() && !self.common.trusts_clock {
                     timestamp.hold();
                     self.compare_clock(&timestamp).await;
                 }
@@ -257,7 +257,7 @@ impl Tables {
 
     /// Lets a generator go that waits for its clock, where the backend's says the same.
     async fn compare_clock(&self, timestamp: &Timestamp) {
-        let Some(schema) = &self.backend.schema else { return };
+        let Some(schema) = &self.common.schema else { return };
         let asked = Instant::now();
         match schema.clock().await {
             Ok(moment) => drop(timestamp.compare_clock(moment, asked.elapsed())),
@@ -354,7 +354,7 @@ impl InForce {
     /// By the name as people write it.
     pub fn generator_named(&self, name: &str) -> Option<GeneratorSpec> {
         let now = self.now();
-        if now.backend.successor.is_some() {
+        if now.common.successor.is_some() {
             // Another process has those that are made for tables.
             return now.rules.generator_named(name);
         }

@@ -16,7 +16,7 @@ use crate::store::Store;
 use crate::table_name::NameCase;
 use crate::tables::change::Next;
 use crate::tables::locks::TableLocks;
-use crate::tables::{Backend, InForce, TableError, Tables};
+use crate::tables::{Common, InForce, TableError, Tables};
 
 /// Between two versions. However it ends, by an error or a panic or cut off, sessions get a version
 /// that is not retired.
@@ -50,7 +50,7 @@ impl InForce {
             Some(schema) => schema.name_case().await?,
             None => NameCase::Sensitive,
         };
-        let backend = Backend {
+        let common = Common {
             case,
             schema,
             store,
@@ -67,11 +67,11 @@ impl InForce {
             progress: Arc::default(),
         };
         let (tables, is_waiting) =
-            match backend.progress.told(Tables::open(rules.clone(), backend.clone())).await {
+            match common.progress.told(Tables::open(rules.clone(), common.clone())).await {
                 Ok(tables) => (tables, false),
                 Err(error) if error.passes() => {
                     tracing::error!(%error, "Rowstamp issues no ids until the store answers");
-                    (Tables::new(rules, backend.clone()), true)
+                    (Tables::new(rules, common.clone()), true)
                 }
                 Err(error) => return Err(error),
             };
@@ -79,7 +79,7 @@ impl InForce {
             is_waiting: AtomicBool::new(is_waiting),
             draws: AtomicBool::new(tables.has_draws()),
             now: ArcSwap::from_pointee(tables),
-            backend,
+            common,
             changing: tokio::sync::Mutex::default(),
             past: Mutex::default(),
         })
@@ -101,7 +101,7 @@ impl InForce {
     /// store's proxy may have issued ids, and a store that was settled may have lost its records.
     pub async fn assign_again(&self) -> Result<(), TableError> {
         let _one_at_a_time = self.changing.lock().await;
-        if let Some(locks) = &self.backend.locks {
+        if let Some(locks) = &self.common.locks {
             locks.name_store_again().await?;
         }
         let old = self.now();
@@ -113,20 +113,20 @@ impl InForce {
 
     /// See [`TableLocks::lapses`].
     pub fn lapses(&self) -> Option<watch::Receiver<u64>> {
-        self.backend.locks.as_ref().map(TableLocks::lapses)
+        self.common.locks.as_ref().map(TableLocks::lapses)
     }
 
     /// Under the lock of `changing`.
     async fn change_to(&self, rules: Arc<RuleSet>) -> Result<(), TableError> {
         let old = self.now();
-        if old.backend.successor.is_some() {
+        if old.common.successor.is_some() {
             return Err(TableError::Yielded);
         }
         let changed = async {
-            let next = Next::make(Some(&old), rules, self.backend.clone()).await?;
+            let next = Next::make(Some(&old), rules, self.common.clone()).await?;
             self.succeed(&old, next).await
         };
-        self.backend.progress.told(Box::pin(changed)).await?;
+        self.common.progress.told(Box::pin(changed)).await?;
         if self.is_waiting.swap(false, Ordering::AcqRel) {
             tracing::info!("the store answers: Rowstamp issues ids");
         }
@@ -135,7 +135,7 @@ impl InForce {
 
     /// Retires `old` and puts `next` in its place.
     pub(super) async fn succeed(&self, old: &Arc<Tables>, next: Next) -> Result<(), TableError> {
-        let _nothing_is_assigned = self.backend.fetching.lock().await;
+        let _nothing_is_assigned = self.common.fetching.lock().await;
         let mut handover = Succession { in_force: self, old, tables: Some(next.instead(old)) };
         old.retire();
         let (tables, leaving) = next.assigned(old).await?;
@@ -156,7 +156,7 @@ impl InForce {
     /// A table's lock is held while its rule is active, and while a statement is under way that
     /// began when it was.
     async fn give_up_locks(&self) {
-        let Some(locks) = &self.backend.locks else { return };
+        let Some(locks) = &self.common.locks else { return };
         // A change takes locks for tables that are assigned later.
         let Ok(_nothing_changes) = self.changing.try_lock() else { return };
         {
@@ -166,7 +166,7 @@ impl InForce {
                 return;
             }
         }
-        let _nothing_is_assigned = self.backend.fetching.lock().await;
+        let _nothing_is_assigned = self.common.fetching.lock().await;
         let now = self.now();
         let tables = now.assigned_names().into_iter().chain(now.exact_names());
         let kept: HashSet<String> = tables.chain(now.drawn_names()).collect();
@@ -182,7 +182,7 @@ impl InForce {
 
     /// The number of times that an operator has settled the store.
     pub fn store_era(&self) -> u64 {
-        self.backend.store.era()
+        self.common.store.era()
     }
 
     /// Generators that could not be opened, and those whose nodes went to other proxies while this

@@ -60,14 +60,14 @@ const OVERTAKEN_PAUSE: Duration = Duration::from_secs(1);
 impl InForce {
     /// A statement was answered that may have given rows other ids.
     pub(crate) fn ids_may_have_moved(&self) {
-        self.backend.moves.saw();
+        self.common.moves.saw();
     }
 
     /// The server has answered 1062 to an id of the generator's. The collision is counted, and logged once a second at most.
     /// If the rule says so, the table gets no id until the generator is above its ids.
     pub(crate) fn collided(&self, target: &Target, id: u64) {
         let rule = &target.rule;
-        if self.backend.taken.of(&rule.generator).note_collision() {
+        if self.common.taken.of(&rule.generator).note_collision() {
             tracing::warn!(
                 table = name_of(target),
                 id,
@@ -87,7 +87,7 @@ impl InForce {
 
     /// The server numbers rows of the table itself.
     pub(crate) fn numbered_natively(&self, target: &Target) {
-        let of = self.backend.taken.of(&target.rule.generator);
+        let of = self.common.taken.of(&target.rule.generator);
         of.note_native();
         let looks = &target.usage.looks;
         // Nobody waits for ids that are not there.
@@ -113,7 +113,7 @@ impl InForce {
         read: Option<&str>,
         limit: Duration,
     ) -> Result<(), Unseen> {
-        let (asked, wanted) = (Instant::now(), self.backend.moves.seen());
+        let (asked, wanted) = (Instant::now(), self.common.moves.seen());
         let limit = if hides { SEEN_WITHIN } else { limit.min(DDL_READ_MAX) };
         let end = tokio::time::Instant::now() + limit;
         let looks = &target.usage.looks;
@@ -126,7 +126,7 @@ impl InForce {
             if !(now.is_due(target, wanted) || hides && now.is_unseen(target, Some(asked))) {
                 return Ok(());
             }
-            let is_away = || self.backend.taken.of(&target.rule.generator).is_away();
+            let is_away = || self.common.taken.of(&target.rule.generator).is_away();
             if hides && target.may_go_without() && is_to_be_raised(target) && is_away() {
                 return Err(Unseen::new("the server numbers the table's rows"));
             }
@@ -135,7 +135,7 @@ impl InForce {
             if let Some((_, unseen)) = shared {
                 return Err(unseen);
             }
-            let moves = self.backend.moves.seen();
+            let moves = self.common.moves.seen();
             let looked = timeout_at(end, now.look_or_raise(target, hides, read)).await;
             // The generator was closed perhaps, and its ids are the next one's.
             if now.is_retired() {
@@ -190,9 +190,9 @@ impl InForce {
     /// Looks at the tables that took ids since they were looked at last.
     pub async fn look_at_used(&self) {
         let tables = self.now();
-        let Some(schema) = &self.backend.schema else { return };
+        let Some(schema) = &self.common.schema else { return };
         // The process that issues the ids looks itself.
-        if tables.backend.successor.is_some() {
+        if tables.common.successor.is_some() {
             return;
         }
         let mut due = Vec::new();
@@ -256,7 +256,7 @@ impl Tables {
 
     /// True if an id has collided since the table was looked at, or a statement may have given rows other ids.
     pub(crate) fn is_to_be_looked_at(&self, target: &Target) -> bool {
-        self.is_due(target, self.backend.moves.seen())
+        self.is_due(target, self.common.moves.seen())
     }
 
     /// Like [`Self::is_to_be_looked_at`], but of the statements that may give rows other ids only the first `moves` count.
@@ -289,7 +289,7 @@ impl Tables {
         read: Option<&str>,
     ) -> Result<(), TableError> {
         let (looks, begun) = (&target.usage.looks, Instant::now());
-        if let Some((schema, column)) = self.backend.schema.as_ref().zip(self.id_column_to_look_at(target))
+        if let Some((schema, column)) = self.common.schema.as_ref().zip(self.id_column_to_look_at(target))
             && hides
             && !self.has_index(schema, target, &column).await?
         {
@@ -297,14 +297,14 @@ impl Tables {
         }
         let due = looks.due.load(Ordering::Acquire);
         let raises = read.is_none() && is_to_be_raised(target);
-        match &self.backend.successor {
+        match &self.common.successor {
             // The ranges that are reserved are there.
             Some(successor) => {
                 let look = Look { raises, read: read.map(str::to_owned) };
                 let limit = if hides { ANSWERS_HIDING_WITHIN } else { ANSWERS_WITHIN };
                 successor.look(target, look, limit).await?;
                 if raises {
-                    self.backend.taken.of(&target.rule.generator).set_away(false);
+                    self.common.taken.of(&target.rule.generator).set_away(false);
                 }
             }
             None if raises => self.raise(target).await?,
@@ -330,7 +330,7 @@ impl Tables {
     }
 
     async fn look_at(&self, target: &Target, read: Option<&str>) -> Result<(), TableError> {
-        let Some((schema, column)) = self.backend.schema.as_ref().zip(self.id_column_to_look_at(target))
+        let Some((schema, column)) = self.common.schema.as_ref().zip(self.id_column_to_look_at(target))
         else {
             return Ok(());
         };
@@ -365,7 +365,7 @@ impl Tables {
         let mut of: Vec<&Target> = targets.iter().map(|(target, _)| &**target).collect();
         // A generator has two ranges at most.
         for _ in 0..3 {
-            let highest = schema.highest_ids_in_use(self.backend.case, &asked).await?;
+            let highest = schema.highest_ids_in_use(self.common.case, &asked).await?;
             let mut below = Vec::new();
             for ((asked, target), highest) in asked.iter().zip(of).zip(highest) {
                 self.pass(target, highest).await?;
@@ -401,7 +401,7 @@ impl Tables {
             return Ok(());
         }
         *target.usage.looks.above.lock() = Some((highest, Instant::now()));
-        let of = self.backend.taken.of(&target.rule.generator);
+        let of = self.common.taken.of(&target.rule.generator);
         // The server has numbered rows meanwhile. The store may have the bound of an attempt that it did not answer in time.
         let was_away = of.is_away();
         of.set_away(false);
@@ -415,7 +415,7 @@ impl Tables {
     /// read what is in it, or a later version of the rules has no such generator.
     async fn go_above(&self, target: &Target) -> Result<Option<(u64, bool)>, TableError> {
         let rule = &target.rule;
-        let Some(schema) = &self.backend.schema else { return Ok(None) };
+        let Some(schema) = &self.common.schema else { return Ok(None) };
         let id_max =
             self.generators.with(&rule.generator, |generator| generator.id_max().or(generator.reach()));
         let (schema_name, table, column) = (&rule.schema, &target.table, &rule.column);

@@ -49,24 +49,24 @@ impl Entry {
 
 impl Tables {
     pub(super) fn folded<'a>(&self, schema: &'a str, table: &'a str) -> FoldedName<'a> {
-        self.backend.case.fold(schema, table)
+        self.common.case.fold(schema, table)
     }
 
     /// The meaning of a name in a statement. Never waits.
     pub(crate) fn lookup(&self, schema: &str, table: &str) -> Lookup {
-        self.lookup_since(schema, table, self.backend.ddl.seen())
+        self.lookup_since(schema, table, self.common.ddl.seen())
     }
 
     /// The number of times that DDL has been seen.
     pub(crate) fn ddl_seen(&self) -> u64 {
-        self.backend.ddl.seen()
+        self.common.ddl.seen()
     }
 
     /// Like [`Self::lookup`], but only what was read after DDL was seen for the `ddl`-th time counts.
     pub(crate) fn lookup_since(&self, schema: &str, table: &str, ddl: u64) -> Lookup {
         let known = self.known.load();
         let name = self.folded(schema, table);
-        let is_current = |entry: &&Entry| self.backend.schema.is_none() || self.is_fresh(entry, ddl);
+        let is_current = |entry: &&Entry| self.common.schema.is_none() || self.is_fresh(entry, ddl);
         let Some(entry) = known.get(&name).filter(is_current) else {
             return self.not_known(schema, table, &name, ddl);
         };
@@ -82,7 +82,7 @@ impl Tables {
 
     /// The meaning of a name of which nothing is known, or not any more.
     fn not_known(&self, schema: &str, table: &str, name: &FoldedName<'_>, ddl: u64) -> Lookup {
-        match self.rules.acting(self.backend.case, schema, table) {
+        match self.rules.acting(self.common.case, schema, table) {
             Ok(None) if !self.views.are_read_at(ddl) => Lookup::Unknown,
             Ok(None) if !self.views.contains(name) => Lookup::NotRuled,
             Err(ambiguous) => Lookup::Refused(ambiguous.to_string()),
@@ -92,7 +92,7 @@ impl Tables {
 
     /// The meaning of a ruled name while its table's lock is lost.
     fn away(&self, name: &FoldedName<'_>) -> Option<Lookup> {
-        self.backend.locks.as_ref()?.lost(|| name.to_string()).map(Lookup::Away)
+        self.common.locks.as_ref()?.lost(|| name.to_string()).map(Lookup::Away)
     }
 
     /// No table counts as assigned any more.
@@ -124,7 +124,7 @@ impl Tables {
     /// Like [`Tables::lookup`], but fetches what is not known. DDL that is seen during the fetch came
     /// after this question.
     pub(super) async fn look_up(&self, schema: &str, table: &str) -> Lookup {
-        let ddl = self.backend.ddl.seen();
+        let ddl = self.common.ddl.seen();
         match self.lookup_since(schema, table, ddl) {
             Lookup::Unknown => {
                 self.fetch(schema, table, false, None).await;
@@ -137,14 +137,14 @@ impl Tables {
     /// True if `entry` was read after DDL was seen for the `ddl`-th time, and not long ago.
     fn is_fresh(&self, entry: &Entry, ddl: u64) -> bool {
         // An entry that is to be read again has a count of DDL above the true one.
-        (ddl..=self.backend.ddl.seen()).contains(&entry.ddl) && entry.read_at.elapsed() < SHAPE_AGE_MAX
+        (ddl..=self.common.ddl.seen()).contains(&entry.ddl) && entry.read_at.elapsed() < SHAPE_AGE_MAX
     }
 
     /// Reads the views afresh where they may have changed; those made past this proxy are seen when
     /// this is called from time to time.
     pub async fn look_at_views(&self) -> Result<(), SchemaError> {
-        if let Some(schema) = &self.backend.schema
-            && self.views.are_read_at(self.backend.ddl.seen())
+        if let Some(schema) = &self.common.schema
+            && self.views.are_read_at(self.common.ddl.seen())
             && !self.views.may_differ(schema.view_signs().await?.as_ref())
         {
             return Ok(());
@@ -154,8 +154,8 @@ impl Tables {
 
     /// Reads the views afresh.
     pub(super) async fn read_views(&self) -> Result<(), SchemaError> {
-        let ddl = self.backend.ddl.seen();
-        let Some(schema) = &self.backend.schema else {
+        let ddl = self.common.ddl.seen();
+        let Some(schema) = &self.common.schema else {
             // Nobody can read any.
             self.views.settle(ddl);
             return Ok(());
@@ -164,7 +164,7 @@ impl Tables {
         let signs = schema.view_signs().await.ok().flatten();
         let views = schema.views().await;
         if let Ok(views) = &views {
-            if self.views.take(&self.rules, self.backend.case, views) {
+            if self.views.take(&self.rules, self.common.case, views) {
                 self.renew_mentions();
             }
             self.views.were_read(signs);
@@ -177,14 +177,14 @@ impl Tables {
 
     /// Reads the views where DDL has been seen since they were read last.
     pub(crate) async fn know_views(&self) {
-        if !self.views.are_read_at(self.backend.ddl.seen()) {
-            let _one_at_a_time = self.backend.fetching.lock().await;
+        if !self.views.are_read_at(self.common.ddl.seen()) {
+            let _one_at_a_time = self.common.fetching.lock().await;
             self.know_views_alone().await;
         }
     }
 
     async fn know_views_alone(&self) {
-        if !self.views.are_read_at(self.backend.ddl.seen())
+        if !self.views.are_read_at(self.common.ddl.seen())
             && let Err(error) = self.read_views().await
         {
             tracing::warn!(%error, "Rowstamp cannot read the views of tables with a rule");
@@ -196,19 +196,19 @@ impl Tables {
     /// has read it by [`Tables::highest_query`], because it has locked the table, and the control account would wait for that
     /// lock.
     pub(crate) async fn fetch(&self, schema: &str, table: &str, again: bool, read: Option<&str>) {
-        let _one_at_a_time = self.backend.fetching.lock().await;
+        let _one_at_a_time = self.common.fetching.lock().await;
         // To assign the table now could take it back from the generator of the next version.
         if self.is_retired() || !again && !matches!(self.lookup(schema, table), Lookup::Unknown) {
             return;
         }
-        let rule = self.rules.acting(self.backend.case, schema, table).ok().flatten();
+        let rule = self.rules.acting(self.common.case, schema, table).ok().flatten();
         if rule.is_none() {
             self.know_views_alone().await;
             if !self.views.contains(&self.folded(schema, table)) {
                 return;
             }
         }
-        let ddl = self.backend.ddl.seen();
+        let ddl = self.common.ddl.seen();
         let known = match &rule {
             Some(rule) => self.read(rule, table, ddl, read).await,
             None => self.through(schema, table, ddl).await,
@@ -228,11 +228,11 @@ impl Tables {
 
     /// True if the ids in the table are to be looked at before the table is served: it is new to its generator, or there was DDL.
     pub(crate) fn looks_at_ids(&self, schema: &str, table: &str) -> bool {
-        let Ok(Some(rule)) = self.rules.acting(self.backend.case, schema, table) else { return false };
-        self.backend.successor.is_none()
+        let Ok(Some(rule)) = self.rules.acting(self.common.case, schema, table) else { return false };
+        self.common.successor.is_none()
             && self.asked_for_ids(&rule).is_some()
             && (!self.is_assigned_by(&rule, table)
-                || self.was_defined_otherwise(schema, table, self.backend.ddl.seen()))
+                || self.was_defined_otherwise(schema, table, self.common.ddl.seen()))
     }
 
     /// True if there was DDL since the table was read, or its columns were found to be others.
@@ -326,7 +326,7 @@ impl Tables {
     pub(super) fn meaning(&self, rule: &Arc<Rule>, table: &str, shape: Option<Arc<TableShape>>) -> Lookup {
         let meant = match &shape {
             Some(shape) => rule.meant(table, shape.columns.iter()),
-            None if self.backend.schema.is_none() && rule.is_auto() => Meant::Lacks(format!(
+            None if self.common.schema.is_none() && rule.is_auto() => Meant::Lacks(format!(
                 "Rowstamp cannot find the id column of {}.{table} without a control account (rule at {}); write the column into \
                  the rule",
                 rule.schema, rule.origin
@@ -338,11 +338,11 @@ impl Tables {
             Meant::Passes => return Lookup::NotRuled,
             Meant::Lacks(why) => return Lookup::Refused(why),
         };
-        if self.backend.schema.is_some() && shape.is_none() {
+        if self.common.schema.is_some() && shape.is_none() {
             return Lookup::Missing;
         }
         let spacing = self.spacing(&rule);
-        let usage = self.backend.taken.usage_of(&rule.schema, table);
+        let usage = self.common.taken.usage_of(&rule.schema, table);
         let target = Target { rule, table: table.to_owned(), spacing, shape, view: None, usage };
         Lookup::Ruled(Arc::new(target))
     }

@@ -44,7 +44,7 @@ impl Tables {
 
     /// True if there may be views that nobody has read yet, and there are rules that such views may concern.
     pub(crate) fn misses_views(&self) -> bool {
-        !self.mentions.load().is_empty() && !self.views.are_read_at(self.backend.ddl.seen())
+        !self.mentions.load().is_empty() && !self.views.are_read_at(self.common.ddl.seen())
     }
 
     /// True if calls in a text may draw ids.

@@ -27,9 +27,9 @@ impl Tables {
     /// query. Those whose columns are the same stay known as they are; others are read whole when
     /// they are needed next.
     pub async fn refresh(&self) -> Result<(), SchemaError> {
-        let Some(schema) = &self.backend.schema else { return Ok(()) };
+        let Some(schema) = &self.common.schema else { return Ok(()) };
         self.refresh_sequences().await?;
-        let ddl = self.backend.ddl.seen();
+        let ddl = self.common.ddl.seen();
         let mut names = Vec::new();
         let mut others = Vec::new();
         for (key, entry) in self.known.load().iter() {
@@ -44,7 +44,7 @@ impl Tables {
                 _ => others.push(key.clone()),
             }
         }
-        let found = schema.live_tables(self.backend.case, &names).await?;
+        let found = schema.live_tables(self.common.case, &names).await?;
         let mut same = Vec::new();
         for (name, live) in names.iter().zip(found) {
             let key = self.folded(&name.schema, &name.table).into_owned();
@@ -79,7 +79,7 @@ impl Tables {
 
     /// True if a rule's pattern fits the table's name, but passes the table over for its columns.
     fn passes(&self, name: &FoldedName<'_>, shape: &TableShape) -> bool {
-        let rule = self.rules.acting(self.backend.case, name.schema(), name.table()).ok().flatten();
+        let rule = self.rules.acting(self.common.case, name.schema(), name.table()).ok().flatten();
         rule.is_some_and(|rule| rule.meant(name.table(), shape.columns.iter()) == Meant::Passes)
     }
 
@@ -89,7 +89,7 @@ impl Tables {
         let (schema, name) = target.named();
         let known = self.known.load();
         let entry = known.get(&self.folded(schema, name));
-        self.backend.schema.is_some() && entry.is_some_and(|entry| entry.read_at.elapsed() > COLUMNS_AGE_MAX)
+        self.common.schema.is_some() && entry.is_some_and(|entry| entry.read_at.elapsed() > COLUMNS_AGE_MAX)
     }
 
     /// The server refused a statement on this table in a way that other columns than we know would

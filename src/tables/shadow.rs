@@ -41,7 +41,7 @@ impl Tables {
         if let Some(view) = self.shadows.load().views.get(&self.folded(schema, table)) {
             return Some(view.table.clone());
         }
-        self.rules.shadow(self.backend.case, schema, table)?;
+        self.rules.shadow(self.common.case, schema, table)?;
         let name = self.folded(schema, table);
         // A pattern that passes the table over.
         let is_none = matches!(self.shadows.load().tables.get(&name), Some(Lookup::NotRuled));
@@ -53,7 +53,7 @@ impl Tables {
     /// the server.
     pub(crate) fn rehearsed(&self, schema: &str, table: &str) -> Lookup {
         let shadows = self.shadows.load();
-        let found = self.rules.shadow(self.backend.case, schema, table);
+        let found = self.rules.shadow(self.common.case, schema, table);
         let name = self.folded(schema, table);
         let Some(rule) = found.filter(|_| !shadows.views.contains_key(&name)) else {
             let on_its_way = if self.has_rules() { self.lookup(schema, table) } else { Lookup::NotRuled };
@@ -64,7 +64,7 @@ impl Tables {
                 found => found,
             };
         };
-        if self.backend.schema.is_none() {
+        if self.common.schema.is_none() {
             return self.meaning(&as_if_on(&rule), table, None);
         }
         shadows.tables.get(&name).cloned().unwrap_or(Lookup::Unknown)
@@ -80,13 +80,13 @@ impl Tables {
     ) {
         let name = name.map(|(schema, table)| self.folded(schema, table));
         let name = name.as_ref().map(|name| (name.schema(), name.table()));
-        self.backend.shadow.count(name, outcome, asks, digest);
+        self.common.shadow.count(name, outcome, asks, digest);
     }
 
     /// Reads the columns of all tables in shadow mode, and their views, where they are old or DDL
     /// was seen. Nobody waits for it but who makes a version ready, and nothing fails with it.
     pub(crate) async fn read_shadows(&self) {
-        let ddl = self.backend.ddl.seen();
+        let ddl = self.common.ddl.seen();
         let shadows = self.shadows.load();
         let is_fresh = |at: Instant| at.elapsed() < SHAPE_AGE_MAX.saturating_sub(Duration::from_millis(500));
         if !self.rehearses() || shadows.ddl == ddl && shadows.read_at.is_some_and(is_fresh) {
@@ -105,11 +105,11 @@ impl Tables {
 
     async fn shadows_now(&self, ddl: u64) -> Result<Shadows, SchemaError> {
         let mut shadows = Shadows { ddl, read_at: Some(Instant::now()), ..Shadows::default() };
-        let Some(schema) = &self.backend.schema else { return Ok(shadows) };
-        let found = schema.ruled_names(self.backend.case, &self.rules).await?;
+        let Some(schema) = &self.common.schema else { return Ok(shadows) };
+        let found = schema.ruled_names(self.common.case, &self.rules).await?;
         let mine: Vec<_> = found.names.into_iter().filter(|(_, rule)| rule.mode == Mode::Shadow).collect();
         let names: Vec<_> = mine.iter().map(|(name, _)| name.clone()).collect();
-        let live = schema.live_tables(self.backend.case, &names).await?;
+        let live = schema.live_tables(self.common.case, &names).await?;
         for ((name, rule), live) in mine.iter().zip(live) {
             let Some(live) = live.filter(|live| live.kind == TableKind::Base) else { continue };
             let meaning = self.meaning(&as_if_on(rule), &live.name, Some(Arc::new(live.shape)));
@@ -119,7 +119,7 @@ impl Tables {
         let base = |schema: &str, table: &str| {
             shadows.tables.get(&self.folded(schema, table)).filter(is_ruled).cloned()
         };
-        shadows.views = read_view_targets(schema, self.backend.case, base).await?;
+        shadows.views = read_view_targets(schema, self.common.case, base).await?;
         Ok(shadows)
     }
 }
@@ -131,6 +131,6 @@ fn as_if_on(rule: &Rule) -> Arc<Rule> {
 impl InForce {
     /// The statements into tables in shadow mode since the proxy began, counted by what would have become of them.
     pub fn shadow(&self) -> Vec<ShadowCount> {
-        self.backend.shadow.counted()
+        self.common.shadow.counted()
     }
 }

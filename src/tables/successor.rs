@@ -9,14 +9,14 @@ use async_trait::async_trait;
 use tokio::time::timeout;
 
 use crate::ids::TakeError;
-use crate::ids::generator::Advanced;
 use crate::ids::block::{IdBlock, Spacing};
+use crate::ids::generator::Advanced;
 use crate::rewrite::plan::Lookup;
 use crate::rewrite::plan::target::Target;
 use crate::table_use::Unseen;
 use crate::tables::change::Next;
 use crate::tables::looks::unseen_within;
-use crate::tables::{Backend, InForce, TableError, Tables};
+use crate::tables::{Common, InForce, TableError, Tables};
 
 /// The process that issues ids in this one's stead.
 #[async_trait]
@@ -67,10 +67,10 @@ impl InForce {
     /// their ids from `successor`. The store has no more calls from here.
     pub async fn yield_to(&self, successor: Arc<dyn Successor>) {
         let _one_at_a_time = self.changing.lock().await;
-        let _nothing_is_assigned = self.backend.fetching.lock().await;
+        let _nothing_is_assigned = self.common.fetching.lock().await;
         let old = self.now();
-        let backend = Backend { successor: Some(successor), locks: None, ..self.backend.clone() };
-        let tables = old.with_backend(backend);
+        let common = Common { successor: Some(successor), locks: None, ..self.common.clone() };
+        let tables = old.with_common(common);
         old.retire();
         self.replace(&old, tables);
         self.is_waiting.store(false, Ordering::Release);
@@ -84,7 +84,7 @@ impl InForce {
     pub async fn take_back(&self) -> Result<(), TableError> {
         let _one_at_a_time = self.changing.lock().await;
         let old = self.now();
-        let next = Next::make(Some(&old), old.rules.clone(), self.backend.clone()).await?;
+        let next = Next::make(Some(&old), old.rules.clone(), self.common.clone()).await?;
         self.succeed(&old, next).await?;
         self.guarded_again().await;
         Ok(())
@@ -134,7 +134,7 @@ impl InForce {
                 let looked = {
                     let looks = &target.usage.looks;
                     let _one_at_a_time = looks.looking.lock().await;
-                    if target.may_go_without() && self.backend.taken.of(&target.rule.generator).is_away() {
+                    if target.may_go_without() && self.common.taken.of(&target.rule.generator).is_away() {
                         return Err(Unseen::new("the server numbers the table's rows"));
                     }
                     looks.due.fetch_add(u64::from(look.raises), Ordering::AcqRel);
@@ -209,7 +209,7 @@ mod tests {
         let old = in_force.now();
         let definition = "select 1 AS `a` from `s`.`t`".to_owned();
         let view = ViewText { schema: "s".into(), name: "v".into(), definition };
-        assert!(old.views.take(&old.rules, old.backend.case, &[view]));
+        assert!(old.views.take(&old.rules, old.common.case, &[view]));
         old.renew_mentions();
         in_force.yield_to(Arc::new(NoIds)).await;
         assert!(in_force.now().mention(b"INSERT INTO v VALUES (1)", DefaultSchema::Is("s")).table);

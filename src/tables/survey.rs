@@ -9,7 +9,7 @@ use crate::rules::column::Meant;
 use crate::rules::model::{Mode, Rule, TableShape};
 use crate::schema::{Highest, LiveTable, Schema, TABLES_PER_READING, TableKind};
 use crate::table_name::TableName;
-use crate::tables::{Backend, TableError, Tables};
+use crate::tables::{Common, TableError, Tables};
 
 /// So many tables that are missing have a line each in the log.
 const MISSING_MAX: usize = 20;
@@ -40,22 +40,22 @@ impl Tables {
     /// Reads and locks what the rules name, and changes nothing else. Ids are looked at by
     /// [`Tables::read_highest`]. `old`: what it has assigned is not asked for its ids.
     pub(super) async fn survey(&self, old: Option<&Tables>) -> Result<Vec<Live>, TableError> {
-        let Some(schema) = &self.backend.schema else { return Ok(Vec::new()) };
+        let Some(schema) = &self.common.schema else { return Ok(Vec::new()) };
         let live = self.read_all(schema, old).await?;
         self.lock_all(&live).await?;
         Ok(live)
     }
 
     async fn read_all(&self, schema: &Schema, old: Option<&Tables>) -> Result<Vec<Live>, TableError> {
-        let progress = &self.backend.progress;
+        let progress = &self.common.progress;
         let named = self.names(schema).await?;
         progress.begin("reading tables", named.len());
         let mut live = Vec::with_capacity(named.len());
         let mut missing = Vec::new();
         for named in named.chunks(TABLES_PER_READING) {
-            let read = (Instant::now(), self.backend.ddl.seen());
+            let read = (Instant::now(), self.common.ddl.seen());
             let asked: Vec<TableName> = named.iter().map(|(name, _)| name.clone()).collect();
-            let found = schema.live_tables(self.backend.case, &asked).await?;
+            let found = schema.live_tables(self.common.case, &asked).await?;
             for ((name, rule), found) in named.iter().zip(found) {
                 if found.is_none() {
                     missing.push((name, rule));
@@ -97,7 +97,7 @@ impl Tables {
 
     /// Each name that an active rule names.
     async fn names(&self, schema: &Schema) -> Result<Vec<(TableName, Arc<Rule>)>, TableError> {
-        let found = schema.ruled_names(self.backend.case, &self.rules).await?;
+        let found = schema.ruled_names(self.common.case, &self.rules).await?;
         for ambiguous in &found.ambiguous {
             tracing::error!("{ambiguous}");
         }
@@ -108,7 +108,7 @@ impl Tables {
     /// from; waits until nobody
     /// else issues ids for them.
     async fn lock_all(&self, live: &[Live]) -> Result<(), TableError> {
-        let Backend { locks: Some(locks), progress, .. } = &self.backend else { return Ok(()) };
+        let Common { locks: Some(locks), progress, .. } = &self.common else { return Ok(()) };
         let new = live.iter().filter(|one| matches!(one.binding, Binding::New { .. }));
         let new = new.map(|one| self.table_key(&one.rule, &one.table));
         let new: Vec<String> = new.chain(self.drawn_names()).collect();
@@ -132,7 +132,7 @@ impl Tables {
     /// The ids that are in the tables that are to be assigned, where their generators start above
     /// them.
     pub(super) async fn read_highest(&self, live: &mut [Live]) -> Result<(), TableError> {
-        let progress = &self.backend.progress;
+        let progress = &self.common.progress;
         let is_new = |one: &&mut Live| matches!(one.binding, Binding::New { .. });
         let mut new: Vec<&mut Live> = live.iter_mut().filter(is_new).collect();
         progress.begin("reading the highest ids of tables", new.len());
@@ -140,8 +140,8 @@ impl Tables {
             let asked: Vec<(usize, Highest<'_>)> =
                 new.iter().enumerate().filter_map(|(nth, one)| Some((nth, self.asked_of(one)?))).collect();
             let (places, asked): (Vec<usize>, Vec<Highest<'_>>) = asked.into_iter().unzip();
-            let highest = match &self.backend.schema {
-                Some(schema) => schema.highest_ids_of(self.backend.case, &asked).await?,
+            let highest = match &self.common.schema {
+                Some(schema) => schema.highest_ids_of(self.common.case, &asked).await?,
                 None => Vec::new(),
             };
             for (place, highest) in places.into_iter().zip(highest) {

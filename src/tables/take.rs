@@ -4,8 +4,8 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::ids::generator::Advanced;
 use crate::ids::block::IdBlock;
+use crate::ids::generator::Advanced;
 use crate::ids::{Generator, TakeError};
 use crate::rewrite::plan::target::Target;
 use crate::tables::locks::SendBy;
@@ -15,10 +15,10 @@ impl Tables {
     /// Ids that are at hand. Whether they may be used is for [`Tables::is_guarded`] to say, after
     /// they were taken.
     pub(crate) fn take_at_once(&self, target: &Target, n: NonZeroU64) -> Option<IdBlock> {
-        if self.backend.successor.is_some() || self.is_to_be_looked_at(target) {
+        if self.common.successor.is_some() || self.is_to_be_looked_at(target) {
             return None;
         }
-        self.backend.taken.at_once(&target.rule.generator, |of| {
+        self.common.taken.at_once(&target.rule.generator, |of| {
             let block = self.generators.with(&target.rule.generator, |generator| generator.try_take(n))?;
             of.note(&target.rule.generator, n.get());
             Some(block)
@@ -32,10 +32,10 @@ impl Tables {
         n: NonZeroU64,
         deadline: Duration,
     ) -> Result<IdBlock, TakeError> {
-        if let Some(successor) = &self.backend.successor {
+        if let Some(successor) = &self.common.successor {
             return successor.take(target, n, deadline).await;
         }
-        let of = self.backend.taken.of(&target.rule.generator);
+        let of = self.common.taken.of(&target.rule.generator);
         let block = self.take_here(target, n, deadline, &of).await;
         match &block {
             Ok(_) => of.note(&target.rule.generator, n.get()),
@@ -60,7 +60,7 @@ impl Tables {
         } else {
             let asked = Instant::now();
             let block = generator.take(n, deadline).await;
-            self.backend.taken.waited.note(asked.elapsed());
+            self.common.taken.waited.note(asked.elapsed());
             block?
         };
         self.guarded(target, deadline).await?;
@@ -78,7 +78,7 @@ impl Tables {
         if !target.may_go_without() {
             return self.take(target, n, deadline).await;
         }
-        let of = self.backend.taken.of(&target.rule.generator);
+        let of = self.common.taken.of(&target.rule.generator);
         let deadline = if of.is_away() { Duration::ZERO } else { deadline };
         let taken = self.take(target, n, deadline).await;
         if taken.as_ref().is_err_and(TakeError::is_outage) && !self.is_retired() {
@@ -97,7 +97,7 @@ impl Tables {
 
     /// Like [`Tables::send_by`], for a caller that then looks itself whether the rules are retired.
     pub(crate) fn lease(&self, target: &Target) -> Option<SendBy> {
-        match &self.backend.locks {
+        match &self.common.locks {
             Some(locks) => locks.send_by().filter(|_| self.lost_lock(target).is_none()),
             None => Some(SendBy::AnyTime),
         }
@@ -110,7 +110,7 @@ impl Tables {
 
     /// Waits until ids that were taken for the table may be used.
     pub(crate) async fn guarded(&self, target: &Target, limit: Duration) -> Result<(), TakeError> {
-        let Some(locks) = &self.backend.locks else { return Ok(()) };
+        let Some(locks) = &self.common.locks else { return Ok(()) };
         let seen = locks.seen(limit).await;
         let lost = seen.and_then(|()| self.lost_lock(target).map_or(Ok(()), Err));
         let generator = || target.rule.generator.to_string();
@@ -118,7 +118,7 @@ impl Tables {
     }
 
     fn lost_lock(&self, target: &Target) -> Option<String> {
-        let locks = self.backend.locks.as_ref()?;
+        let locks = self.common.locks.as_ref()?;
         locks.lost(|| self.table_key(&target.rule, &target.table))
     }
 
@@ -144,7 +144,7 @@ impl Tables {
         id: u64,
         deadline: Duration,
     ) -> Result<Advanced, TakeError> {
-        match &self.backend.successor {
+        match &self.common.successor {
             Some(successor) => successor.advance_past(target, id, deadline).await,
             None => self.generator(target)?.advance_past(id, deadline).await,
         }

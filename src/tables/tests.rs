@@ -38,8 +38,8 @@ async fn generator(tables: &Tables, table: &str) -> Generator {
 }
 
 async fn take(generator: &Generator, count: u64) -> Result<(u64, u64), TakeError> {
-    let range = generator.take(NonZeroU64::new(count).unwrap(), Duration::from_secs(1)).await?;
-    Ok((range.first(), range.last()))
+    let block = generator.take(NonZeroU64::new(count).unwrap(), Duration::from_secs(1)).await?;
+    Ok((block.first(), block.last()))
 }
 
 /// A table that is made later may hold more than a signed BIGINT does; a call in SQL gives no more.
@@ -172,7 +172,7 @@ fn check_handover(
         let in_force = Arc::new(opened.unwrap());
         let old = in_force.now();
         let (_, last) = take(&generator(&old, "t").await, 7).await.unwrap();
-        let mut next = Next::make(Some(&old), rules(keys, to), old.backend.clone()).await.unwrap();
+        let mut next = Next::make(Some(&old), rules(keys, to), old.common.clone()).await.unwrap();
         if is_assigned {
             next.assigns("s", "t", 7);
         }

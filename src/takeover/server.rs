@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use crate::table_use::Unseen;
 use crate::tables::{InForce, Look};
 use crate::takeover::socket::{Lines, SOCKET, TakeoverError, is_ours, listen};
-use crate::takeover::wire::{Door, PROTOCOL, Reply, Request};
+use crate::takeover::wire::{HandedDoor, PROTOCOL, Reply, Request};
 
 /// The time that the other process has between two lines of a takeover. It opens the store and every ruled table, and
 /// waits some seconds for a lock that is not free yet.
@@ -45,7 +45,7 @@ impl TakeoverRequest {
     /// HTTP, each where both listen at one address.
     pub async fn hand(&mut self, listener: impl AsFd, doors: [Option<&impl AsFd>; 2]) -> io::Result<()> {
         let given =
-            Door::ALL.into_iter().zip(doors).filter_map(|(door, socket)| Some((door, socket?.as_fd())));
+            HandedDoor::ALL.into_iter().zip(doors).filter_map(|(door, socket)| Some((door, socket?.as_fd())));
         let (doors, at_doors): (Vec<_>, Vec<_>) = given.unzip();
         let sockets: Vec<_> = std::iter::once(listener.as_fd()).chain(at_doors).collect();
         let [_, api] = &self.doors;
@@ -99,7 +99,7 @@ impl Handover {
         let mut sockets = sockets.into_iter();
         let doors = match &reply {
             Some(Reply::HandedWith { doors }) => doors.clone(),
-            _ => vec![Door::Resp],
+            _ => vec![HandedDoor::Resp],
         };
         match (reply, sockets.next()) {
             (Some(Reply::Handed | Reply::HandedWith { .. }), Some(listener)) => {
@@ -108,7 +108,7 @@ impl Handover {
                     let nth = at_doors.iter().position(|(own, _)| *own == door)?;
                     Some(at_doors.swap_remove(nth).1)
                 };
-                Ok(Some((Handover(lines), Sockets { listener, doors: Door::ALL.map(of) })))
+                Ok(Some((Handover(lines), Sockets { listener, doors: HandedDoor::ALL.map(of) })))
             }
             (Some(Reply::Refused { reason }), _) => Err(TakeoverError::Refused(reason)),
             _ => Err(TakeoverError::GoneAway),

@@ -15,13 +15,13 @@ use serde::de::DeserializeOwned;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Interest};
 use tokio::net::{UnixListener, UnixStream};
 
-use super::wire::{Door, Reply};
+use super::wire::{HandedDoor, Reply};
 
 /// In `state.path`.
 pub const SOCKET: &str = "takeover.sock";
 
 /// The sockets that one line has room for: the listener and one for each door.
-const SOCKETS_MAX: usize = 1 + Door::ALL.len();
+const SOCKETS_MAX: usize = 1 + HandedDoor::ALL.len();
 
 /// No line is longer: names are at most some hundred bytes.
 const LINE_BYTES_MAX: u64 = 16 * 1024;

@@ -10,9 +10,9 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
+use crate::ids::block::IdBlock;
 use crate::ids::errors::TakeError;
 use crate::ids::generator::Advanced;
-use crate::ids::block::IdBlock;
 use crate::rewrite::plan::target::Target;
 use crate::table_use::Unseen;
 use crate::tables::{Look, Successor, TableError};

@@ -4,8 +4,8 @@ use std::num::NonZeroU64;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::generator::Advanced;
 use crate::ids::block::{Spacing, Ticks};
+use crate::ids::generator::Advanced;
 use crate::tables::Asked;
 
 /// Grows when a line is not understood as before.
@@ -42,7 +42,7 @@ pub(super) enum Reply {
     /// after it. It answers a request without `api`, and is all that a process without the HTTP API knows.
     Handed,
     /// The listening socket comes with this line, and after it those of `doors`.
-    HandedWith { doors: Vec<Door> },
+    HandedWith { doors: Vec<HandedDoor> },
     /// All is the new process's.
     Done,
     /// The first of the ids that were asked for.
@@ -60,13 +60,13 @@ pub(super) enum Reply {
 /// For whose clients a socket is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Door {
+pub(super) enum HandedDoor {
     Resp,
     Api,
 }
 
-impl Door {
-    pub(super) const ALL: [Door; 2] = [Door::Resp, Door::Api];
+impl HandedDoor {
+    pub(super) const ALL: [HandedDoor; 2] = [HandedDoor::Resp, HandedDoor::Api];
 }
 
 /// A table and what a process's rules say of it: both processes must have the same.
@@ -98,7 +98,7 @@ impl RuledTable {
 mod tests {
     use std::num::NonZeroU64;
 
-    use super::{Advanced, Door, Reply, Request, RuledTable};
+    use super::{Advanced, HandedDoor, Reply, Request, RuledTable};
 
     /// Another version of Rowstamp reads them.
     #[test]
@@ -147,7 +147,10 @@ mod tests {
         }
         for (reply, text) in [
             (Reply::Handed, r#""handed""#),
-            (Reply::HandedWith { doors: Door::ALL.into() }, r#"{"handed_with":{"doors":["resp","api"]}}"#),
+            (
+                Reply::HandedWith { doors: HandedDoor::ALL.into() },
+                r#"{"handed_with":{"doors":["resp","api"]}}"#,
+            ),
             (Reply::Done, r#""done""#),
             (Reply::Ids { first: u64::MAX }, r#"{"ids":{"first":18446744073709551615}}"#),
             (Reply::Passed(Advanced::TooFar), r#"{"passed":"too_far"}"#),

@@ -10,7 +10,7 @@ use anyhow::bail;
 use clap::Args;
 use serde_json::json;
 
-use self::facts::{Store, TableOf, read_server, read_table};
+use self::facts::{StoreAccess, TableOf, read_server, read_table};
 use super::shards::{Found, Target};
 use crate::cli::output::stdout;
 use crate::cli::{EXIT_FOUND, Usage};
@@ -94,7 +94,7 @@ async fn judge(args: &VerifyArgs, found: &Found) -> anyhow::Result<Vec<Line>> {
     lines.extend(found.absent.iter().map(|absent| {
         verdict::absent(&format!("{} on {}", absent.rule, found.names(absent)), absent.is_elsewhere)
     }));
-    let store = Store::open(&loaded.config).await;
+    let store = StoreAccess::open(&loaded.config).await;
     lines.extend(store.line());
     let mut by_rule: ByRule<'_> = BTreeMap::new();
     for table in &tables {

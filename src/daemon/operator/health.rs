@@ -18,10 +18,10 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The backend, when it was asked last. What the store says, its meter knows.
 #[derive(Debug, Default)]
-pub(super) struct Health(Mutex<Backend>);
+pub(super) struct Health(Mutex<BackendHealth>);
 
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Backend {
+pub(super) struct BackendHealth {
     /// This machine's clock less the backend's, in seconds.
     pub(super) drift: Option<f64>,
     /// Why the control account got no answer, or clients could not write.
@@ -29,7 +29,7 @@ pub(super) struct Backend {
 }
 
 impl Health {
-    pub(super) fn backend(&self) -> Backend {
+    pub(super) fn backend(&self) -> BackendHealth {
         self.0.lock().clone()
     }
 }
@@ -53,8 +53,8 @@ pub(super) async fn watch(desk: Weak<ProxyDesk>) {
     }
 }
 
-async fn ask_backend(schema: Option<&Schema>) -> Backend {
-    let Some(schema) = schema else { return Backend::default() };
+async fn ask_backend(schema: Option<&Schema>) -> BackendHealth {
+    let Some(schema) = schema else { return BackendHealth::default() };
     let asked = Instant::now();
     match schema.clock().await {
         Ok(theirs) => {
@@ -70,11 +70,11 @@ async fn ask_backend(schema: Option<&Schema>) -> Backend {
                 Err(error) => (Role::Away, Some(error.to_string())),
             };
             note_role(schema, role);
-            Backend { drift: Some(ours - theirs), trouble }
+            BackendHealth { drift: Some(ours - theirs), trouble }
         }
         Err(error) => {
             note_role(schema, Role::Away);
-            Backend { drift: None, trouble: Some(error.to_string()) }
+            BackendHealth { drift: None, trouble: Some(error.to_string()) }
         }
     }
 }

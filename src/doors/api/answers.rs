@@ -20,9 +20,9 @@ use crate::doors::api::login::{LoggedIn, Visitor};
 use crate::doors::api::office::Office;
 use crate::doors::api::problem::Problem;
 use crate::doors::api::wanted::Wanted;
-use crate::doors::desk::{Caller, IdDesk, Shape};
-use crate::ids::layout::Parts as Fields;
+use crate::doors::issuer::{Caller, Issuer, Shape};
 use crate::ids::block::IdBlock;
+use crate::ids::layout::Parts as Fields;
 use crate::rules::model::{GeneratorKind, GeneratorSpec};
 
 /// Ids, which nobody else gets. They are strings, since programs that read JSON numbers as floating-point numbers would round the
@@ -60,11 +60,12 @@ impl Taken {
 
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Generators {
-    generators: Vec<Generator>,
+    generators: Vec<GeneratorAnswer>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub(super) struct Generator {
+#[schema(as = Generator)]
+pub(super) struct GeneratorAnswer {
     #[schema(example = "shop.orders")]
     name: String,
     kind: Kind,
@@ -83,15 +84,15 @@ enum Kind {
     Timestamp,
 }
 
-impl Generator {
-    fn new(desk: &IdDesk, caller: &Caller, spec: &GeneratorSpec) -> Result<Generator, Problem> {
+impl GeneratorAnswer {
+    fn new(issuer: &Issuer, caller: &Caller, spec: &GeneratorSpec) -> Result<GeneratorAnswer, Problem> {
         let name = spec.name.to_string();
-        let last = desk.last(caller, &name)?.map(|id| id.to_string());
+        let last = issuer.last(caller, &name)?.map(|id| id.to_string());
         let kind = match &spec.kind {
             GeneratorKind::Sequence(_) => Kind::Sequence,
             GeneratorKind::Timestamp(_) => Kind::Timestamp,
         };
-        Ok(Generator { name, kind, step: spec.kind.spacing().step.get(), last })
+        Ok(GeneratorAnswer { name, kind, step: spec.kind.spacing().step.get(), last })
     }
 }
 
@@ -131,7 +132,7 @@ pub(super) async fn draw(
     InPath(name): InPath<String>,
     wanted: Wanted,
 ) -> Result<Response, Problem> {
-    drawn(&office.desk, &caller, &name, &wanted).await
+    drawn(&office.issuer, &caller, &name, &wanted).await
 }
 
 /// The generator that a request draws from, where its path names it as it is. `None`: the router decides.
@@ -149,12 +150,12 @@ pub(super) async fn draw_at_once(
     body: &[u8],
 ) -> Result<Response, Problem> {
     let caller = visitor.caller(&head.headers).await?;
-    drawn(&visitor.office.desk, &caller, name, &Wanted::of(head, body)?).await
+    drawn(&visitor.office.issuer, &caller, name, &Wanted::of(head, body)?).await
 }
 
-async fn drawn(desk: &IdDesk, caller: &Caller, name: &str, wanted: &Wanted) -> Result<Response, Problem> {
-    let n = desk.count(wanted.count()?)?;
-    Ok(json(&Taken::new(&desk.take(caller, name, n, Shape::List).await?)))
+async fn drawn(issuer: &Issuer, caller: &Caller, name: &str, wanted: &Wanted) -> Result<Response, Problem> {
+    let n = issuer.count(wanted.count()?)?;
+    Ok(json(&Taken::new(&issuer.take(caller, name, n, Shape::List).await?)))
 }
 
 /// List the generators that the user may look at
@@ -171,9 +172,10 @@ pub(super) async fn list(
     State(office): State<Arc<Office>>,
     LoggedIn(caller): LoggedIn,
 ) -> Result<Response, Problem> {
-    let desk = &office.desk;
-    let specs = desk.generators(&caller);
-    let generators: Result<_, _> = specs.iter().map(|spec| Generator::new(desk, &caller, spec)).collect();
+    let issuer = &office.issuer;
+    let specs = issuer.generators(&caller);
+    let generators: Result<_, _> =
+        specs.iter().map(|spec| GeneratorAnswer::new(issuer, &caller, spec)).collect();
     Ok(json(&Generators { generators: generators? }))
 }
 
@@ -184,7 +186,7 @@ pub(super) async fn list(
     operation_id = "getGenerator",
     params(("g" = String, Path, description = "The generator, as `schema.name`", example = "shop.orders")),
     responses(
-        (status = 200, description = "The generator", body = Generator),
+        (status = 200, description = "The generator", body = GeneratorAnswer),
         Problem,
     )
 )]
@@ -193,9 +195,9 @@ pub(super) async fn look(
     LoggedIn(caller): LoggedIn,
     InPath(name): InPath<String>,
 ) -> Result<Response, Problem> {
-    let desk = &office.desk;
-    let spec = desk.generator(&caller, &name)?;
-    Ok(json(&Generator::new(desk, &caller, &spec)?))
+    let issuer = &office.issuer;
+    let spec = issuer.generator(&caller, &name)?;
+    Ok(json(&GeneratorAnswer::new(issuer, &caller, &spec)?))
 }
 
 /// Read the fields of a timestamp id
@@ -217,7 +219,7 @@ pub(super) async fn decode(
     LoggedIn(caller): LoggedIn,
     InPath((name, id)): InPath<(String, String)>,
 ) -> Result<Response, Problem> {
-    let Fields { time, node, sequence, .. } = office.desk.decode(&caller, &name, id.as_bytes())?;
+    let Fields { time, node, sequence, .. } = office.issuer.decode(&caller, &name, id.as_bytes())?;
     // The id in its usual spelling.
     let id = id.parse().map_or(id, |id: u64| id.to_string());
     Ok(json(&Decoded { id, time: time.to_string(), node, sequence }))

@@ -13,7 +13,7 @@ use super::answers;
 use super::compat::Service;
 use super::office::Office;
 use super::problem::{Problem, ProblemBody};
-use crate::doors::desk::shortened;
+use crate::doors::issuer::shortened;
 
 #[derive(OpenApi)]
 #[openapi(

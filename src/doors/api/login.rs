@@ -19,7 +19,7 @@ use zeroize::Zeroizing;
 use super::office::Office;
 use super::problem::Problem;
 use crate::address::lobby::Place;
-use crate::doors::desk::Caller;
+use crate::doors::issuer::Caller;
 use crate::doors::meter::Seat;
 use crate::users::throttle::Tried;
 use crate::users::{Login, Roster, without_tokens};
@@ -121,7 +121,7 @@ impl Visitor {
                 "the request must have one header Authorization: Bearer with a token, or Basic with a user and a password",
             ));
         };
-        let (roster, sha256) = (self.office.desk.users.roster(), Sha256::digest(value).into());
+        let (roster, sha256) = (self.office.issuer.users.roster(), Sha256::digest(value).into());
         if let Some(login) = self.known_login(&sha256, &roster) {
             return Ok(login);
         }
@@ -145,19 +145,19 @@ impl Visitor {
     }
 
     async fn new_login(&self, value: &HeaderValue) -> Result<Login, Problem> {
-        let desk = &self.office.desk;
+        let issuer = &self.office.issuer;
         let given =
             given(value, self.may_send_passwords()).map_err(|(code, why)| self.not_logged_in(code, why))?;
         let verdict = match &given {
-            Given::Token(token) => desk.users.log_in_by_token(token),
+            Given::Token(token) => issuer.users.log_in_by_token(token),
             Given::Password(name, password) => {
-                desk.users.log_in(&self.office.throttle, self.from, name, password).await
+                issuer.users.log_in(&self.office.throttle, self.from, name, password).await
             }
         };
         match verdict {
             Tried::Right(login) => Ok(login),
             Tried::Wrong => {
-                desk.meter.note_login_refused();
+                issuer.meter.note_login_refused();
                 let client = &*self.client;
                 let why = match given {
                     Given::Token(_) => {
@@ -174,7 +174,7 @@ impl Visitor {
                 Err(self.not_logged_in("wrong_login", why))
             }
             Tried::Wait(left) => {
-                desk.meter.note_login_refused();
+                issuer.meter.note_login_refused();
                 let why = "a wrong password came before, for this user or from this address; this one was not looked at: try again later";
                 Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, "slow_down", why).retry_after(left))
             }
@@ -190,7 +190,7 @@ impl Visitor {
         match &mut *standing {
             Standing::Client { heard, .. } => *heard = Instant::now(),
             Standing::Stranger { .. } => {
-                let Some(seat) = self.office.desk.meter.seat(self.most) else {
+                let Some(seat) = self.office.issuer.meter.seat(self.most) else {
                     let why = "as many clients are connected as limits.connections allows; try again later";
                     return Err(Problem::unavailable(why).closes());
                 };

@@ -19,8 +19,8 @@ use self::compat::Paths;
 pub use self::compat::Service;
 use self::login::Visitor;
 use self::office::Office;
-use super::desk::IdDesk;
 use super::entry::{End, Guest, Protocol};
+use super::issuer::Issuer;
 
 /// The HTTP API.
 pub struct Api {
@@ -30,9 +30,9 @@ pub struct Api {
 
 impl Api {
     /// `is_answered` says of another service whether its paths are answered. It is asked for each request, so that a reload counts.
-    pub fn new(desk: IdDesk, is_answered: impl Fn(Service) -> bool + Send + Sync + 'static) -> Api {
+    pub fn new(issuer: Issuer, is_answered: impl Fn(Service) -> bool + Send + Sync + 'static) -> Api {
         let (router, document) = document::router();
-        let office = Arc::new(Office::new(desk, document));
+        let office = Arc::new(Office::new(issuer, document));
         Api { paths: Arc::new(Paths::new(router, &office, is_answered)), office }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::doors::desk::IdDesk;
+use crate::doors::issuer::Issuer;
 use crate::users::throttle::Throttle;
 
 /// The log has a wrong token at most so often: they cost who sends them nothing.
@@ -14,7 +14,7 @@ const TELL_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The state that all clients of the door share.
 pub(super) struct Office {
-    pub(super) desk: IdDesk,
+    pub(super) issuer: Issuer,
     pub(super) throttle: Arc<Throttle>,
     /// The OpenAPI document.
     pub(super) document: String,
@@ -29,8 +29,8 @@ struct Told {
 }
 
 impl Office {
-    pub(super) fn new(desk: IdDesk, document: String) -> Office {
-        Office { desk, throttle: Arc::default(), document, wrong_tokens: Mutex::default() }
+    pub(super) fn new(issuer: Issuer, document: String) -> Office {
+        Office { issuer, throttle: Arc::default(), document, wrong_tokens: Mutex::default() }
     }
 
     pub(super) fn tell_of_wrong_token(&self, client: &str) {

@@ -13,7 +13,7 @@ use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::{ContentBuilder, Ref, RefOr, ResponseBuilder};
 use utoipa::{IntoResponses, ToSchema};
 
-use crate::doors::desk::Denied;
+use crate::doors::issuer::Denied;
 use crate::ids::TakeError;
 
 /// Before a client without TLS has said anything: this is all that it gets.

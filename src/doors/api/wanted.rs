@@ -14,7 +14,7 @@ use serde_json::Number;
 use utoipa::ToSchema;
 
 use super::problem::Problem;
-use crate::doors::desk::IDS_MAX;
+use crate::doors::issuer::IDS_MAX;
 
 /// A body of some 20 bytes is enough.
 const BODY_BYTES_MAX: usize = 4096;

@@ -5,17 +5,17 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::cluster::Node;
+use super::cluster::ClusterNode;
 use super::reply::{Replies, Version};
 use crate::doors::Seat;
-use crate::doors::desk::{Caller, IdDesk};
 use crate::doors::entry::{ClientLimits, End, Guest};
+use crate::doors::issuer::{Caller, Issuer};
 use crate::users::Roster;
 use crate::users::throttle::Throttle;
 
 /// The state that all clients of the door share.
 pub(super) struct Office {
-    pub(super) desk: IdDesk,
+    pub(super) issuer: Issuer,
     pub(super) throttle: Arc<Throttle>,
     /// `proxy.name`
     pub(super) proxy: String,
@@ -23,11 +23,11 @@ pub(super) struct Office {
 }
 
 /// One client.
-pub(super) struct Session {
+pub(super) struct RespSession {
     pub(super) office: Arc<Office>,
     pub(super) from: Option<IpAddr>,
     pub(super) id: u64,
-    pub(super) node: Node,
+    pub(super) node: ClusterNode,
     pub(super) limits: ClientLimits,
     /// `None`: it has not said who it is.
     pub(super) caller: Option<Caller>,
@@ -49,13 +49,13 @@ pub(super) enum Then {
     End(End),
 }
 
-impl Session {
-    pub(super) fn new(office: Arc<Office>, guest: &Guest<'_>) -> Session {
-        let roster = office.desk.users.roster();
-        Session {
+impl RespSession {
+    pub(super) fn new(office: Arc<Office>, guest: &Guest<'_>) -> RespSession {
+        let roster = office.issuer.users.roster();
+        RespSession {
             from: guest.from,
             id: guest.id,
-            node: Node::new(&office.proxy, guest.at, guest.is_tls),
+            node: ClusterNode::new(&office.proxy, guest.at, guest.is_tls),
             limits: guest.limits,
             caller: None,
             seat: None,

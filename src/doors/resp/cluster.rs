@@ -13,7 +13,7 @@ const SLOTS: u16 = 16_384;
 
 /// This proxy, as the client has reached it.
 #[derive(Debug, Clone)]
-pub(super) struct Node {
+pub(super) struct ClusterNode {
     /// 40 hexadecimal digits.
     pub(super) id: String,
     /// `None`: over a Unix socket.
@@ -21,10 +21,10 @@ pub(super) struct Node {
     pub(super) is_tls: bool,
 }
 
-impl Node {
+impl ClusterNode {
     /// `proxy`: its name.
-    pub(super) fn new(proxy: &str, at: Option<SocketAddr>, is_tls: bool) -> Node {
-        Node { id: format!("{:x}", Sha1::digest(proxy.as_bytes())), at, is_tls }
+    pub(super) fn new(proxy: &str, at: Option<SocketAddr>, is_tls: bool) -> ClusterNode {
+        ClusterNode { id: format!("{:x}", Sha1::digest(proxy.as_bytes())), at, is_tls }
     }
 
     fn host(&self) -> String {
@@ -105,7 +105,7 @@ pub(super) fn key_slot(key: &[u8]) -> u16 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Node, key_slot};
+    use super::{ClusterNode, key_slot};
 
     /// The slots are those of redis 7.0.15 (CLUSTER KEYSLOT).
     #[test]
@@ -127,10 +127,10 @@ mod tests {
     #[test]
     fn a_node_is_who_it_was() {
         let at = "[::ffff:127.0.0.1]:6379".parse().ok();
-        let node = Node::new("db1:3307", at, false);
-        assert_eq!(node.id, Node::new("db1:3307", None, true).id);
+        let node = ClusterNode::new("db1:3307", at, false);
+        assert_eq!(node.id, ClusterNode::new("db1:3307", None, true).id);
         assert!(node.nodes().contains(" 127.0.0.1:6379@0 myself,master "), "{}", node.nodes());
         assert_eq!(node.id.len(), 40);
-        assert_ne!(node.id, Node::new("db2:3307", at, false).id);
+        assert_ne!(node.id, ClusterNode::new("db2:3307", at, false).id);
     }
 }

@@ -2,14 +2,14 @@
 
 use std::num::NonZeroU64;
 
-use super::client::{Session, Then};
-use super::cluster::{Node, key_slot};
+use super::client::{RespSession, Then};
+use super::cluster::{ClusterNode, key_slot};
 use super::command::{COMMANDS, Command, What};
 use super::reply::Version;
 use super::request::{Args, integer};
-use crate::doors::IdDesk;
-use crate::doors::desk::{Caller, Denied, Shape};
+use crate::doors::Issuer;
 use crate::doors::entry::End;
+use crate::doors::issuer::{Caller, Denied, Shape};
 use crate::ids::TakeError;
 use crate::ids::block::IdBlock;
 use crate::users::throttle::Tried;
@@ -26,7 +26,7 @@ const NO_INTEGER: &str = "value is not an integer or out of range";
 /// The most bytes of a client's text in an error.
 const SHOWN_BYTES_MAX: usize = 64;
 
-impl Session {
+impl RespSession {
     pub(super) async fn run(&mut self, command: &Command, args: &Args, input: &[u8]) -> Then {
         let arg = |nth| args.get(input, nth).unwrap_or_default();
         match command.what {
@@ -47,7 +47,7 @@ impl Session {
                 Err(denied) => self.denied(&denied),
             },
             What::Exists => self.exists(args.iter(input).skip(1)),
-            What::Type => match self.caller().map(|(desk, caller)| desk.has(caller, &text(arg(1)))) {
+            What::Type => match self.caller().map(|(issuer, caller)| issuer.has(caller, &text(arg(1)))) {
                 Some(Ok(true)) => self.replies.simple("string"),
                 Some(Ok(false)) | None => self.replies.simple("none"),
                 Some(Err(denied)) => self.denied(&denied),
@@ -91,21 +91,21 @@ impl Session {
     }
 
     /// Without a login no command that needs one comes here.
-    fn caller(&self) -> Option<(&IdDesk, &Caller)> {
-        Some((&self.office.desk, self.caller.as_ref()?))
+    fn caller(&self) -> Option<(&Issuer, &Caller)> {
+        Some((&self.office.issuer, self.caller.as_ref()?))
     }
 
     async fn take(&mut self, key: &[u8], n: Option<&[u8]>, shape: Shape) {
         let Some(n) = n.map_or(Some(1), integer) else {
             return self.replies.error("ERR", NO_INTEGER);
         };
-        let Some((desk, caller)) = self.caller() else { return };
-        let (n, key) = (desk.count(n), text(key));
-        let at_hand = n.as_ref().ok().and_then(|n| desk.take_at_once(caller, &key, *n, (1, shape)));
+        let Some((issuer, caller)) = self.caller() else { return };
+        let (n, key) = (issuer.count(n), text(key));
+        let at_hand = n.as_ref().ok().and_then(|n| issuer.take_at_once(caller, &key, *n, (1, shape)));
         let has_waited = at_hand.is_none();
         let taken = match (n, at_hand) {
             (Ok(_), Some(block)) => Ok(block),
-            (Ok(n), None) => desk.take(caller, &key, n, shape).await,
+            (Ok(n), None) => issuer.take(caller, &key, n, shape).await,
             (Err(denied), _) => Err(denied),
         };
         self.has_waited |= has_waited;
@@ -119,9 +119,9 @@ impl Session {
     /// Answers so many INCRs, if there are ids for all of them.
     pub(super) fn incr(&mut self, key: &[u8], times: usize) -> bool {
         let n = u64::try_from(times).ok().and_then(NonZeroU64::new);
-        let taken = n
-            .zip(self.caller())
-            .and_then(|(n, (desk, caller))| desk.take_at_once(caller, &text(key), n, (n.get(), Shape::Runs)));
+        let taken = n.zip(self.caller()).and_then(|(n, (issuer, caller))| {
+            issuer.take_at_once(caller, &text(key), n, (n.get(), Shape::Runs))
+        });
         let Some(block) = taken else { return false };
         (0..block.count()).filter_map(|nth| block.nth(nth)).for_each(|id| self.replies.id(id));
         true
@@ -139,9 +139,9 @@ impl Session {
     }
 
     fn last<'a>(&self, mut keys: impl Iterator<Item = &'a [u8]>) -> Result<Vec<Option<u64>>, Denied> {
-        let Some((desk, caller)) = self.caller() else { return Ok(Vec::new()) };
+        let Some((issuer, caller)) = self.caller() else { return Ok(Vec::new()) };
         keys.try_fold(Vec::new(), |mut found, key| {
-            found.push(desk.last(caller, &text(key))?);
+            found.push(issuer.last(caller, &text(key))?);
             Ok(found)
         })
     }
@@ -154,8 +154,8 @@ impl Session {
     }
 
     fn exists<'a>(&mut self, keys: impl Iterator<Item = &'a [u8]>) {
-        let Some((desk, caller)) = self.caller() else { return };
-        let found: Result<Vec<bool>, Denied> = keys.map(|key| desk.has(caller, &text(key))).collect();
+        let Some((issuer, caller)) = self.caller() else { return };
+        let found: Result<Vec<bool>, Denied> = keys.map(|key| issuer.has(caller, &text(key))).collect();
         match found {
             Ok(found) => {
                 let count = found.iter().filter(|is_there| **is_there).count();
@@ -166,8 +166,8 @@ impl Session {
     }
 
     fn decode(&mut self, key: &[u8], id: &[u8]) {
-        let Some((desk, caller)) = self.caller() else { return };
-        let parts = match desk.decode(caller, &text(key), id) {
+        let Some((issuer, caller)) = self.caller() else { return };
+        let parts = match issuer.decode(caller, &text(key), id) {
             Ok(parts) => parts,
             Err(denied) => return self.denied(&denied),
         };
@@ -183,8 +183,8 @@ impl Session {
     }
 
     fn list(&mut self) {
-        let Some((desk, caller)) = self.caller() else { return };
-        let specs = desk.generators(caller);
+        let Some((issuer, caller)) = self.caller() else { return };
+        let specs = issuer.generators(caller);
         self.replies.array(specs.len());
         self.replies.bulks(specs.iter().map(|spec| spec.name.to_string()));
     }
@@ -228,14 +228,14 @@ impl Session {
 
     /// If it fails, the error is among the answers.
     async fn log_in(&mut self, user: &[u8], password: &[u8]) -> Result<(), Then> {
-        let desk = &self.office.desk;
-        let verdict = desk.users.log_in(&self.office.throttle, self.from, user, password).await;
+        let issuer = &self.office.issuer;
+        let verdict = issuer.users.log_in(&self.office.throttle, self.from, user, password).await;
         self.has_waited = true;
         let client = self.from.map(|from| from.to_string()).unwrap_or_default();
         match verdict {
             Tried::Right(login) => {
                 if self.seat.is_none() {
-                    self.seat = desk.meter.seat(self.limits.clients);
+                    self.seat = issuer.meter.seat(self.limits.clients);
                 }
                 if self.seat.is_none() {
                     self.replies.error("ERR", "max number of clients reached");
@@ -246,13 +246,13 @@ impl Session {
                 return Ok(());
             }
             Tried::Wrong => {
-                desk.meter.note_login_refused();
+                issuer.meter.note_login_refused();
                 let user = shown(without_tokens(&String::from_utf8_lossy(user)).as_bytes());
                 tracing::warn!(user, client, "a client of the Redis protocol gave a wrong password");
                 self.replies.error("WRONGPASS", "invalid username-password pair or user is disabled.");
             }
             Tried::Wait(left) => {
-                desk.meter.note_login_refused();
+                issuer.meter.note_login_refused();
                 let left = left.as_secs() + 1;
                 let why = format_args!("the last password was wrong; try again in {left} s");
                 self.replies.error("WRONGPASS", why);
@@ -429,7 +429,7 @@ impl Session {
             office.proxy,
             self.node.port(),
             office.since.elapsed().as_secs(),
-            office.desk.meter.connections(),
+            office.issuer.meter.connections(),
         );
         self.replies.text(&text);
     }
@@ -440,7 +440,7 @@ impl Session {
             (b"slots", None, _) => self.node.slots(&mut self.replies),
             (b"shards", None, _) => self.node.shards(&mut self.replies),
             (b"nodes", None, _) => self.replies.text(&self.node.nodes()),
-            (b"info", None, _) => self.replies.text(&Node::info()),
+            (b"info", None, _) => self.replies.text(&ClusterNode::info()),
             (b"myid", None, _) => self.replies.bulk(&self.node.id),
             (b"keyslot", Some(key), 3) => self.replies.integer(i64::from(key_slot(key))),
             _ => {

@@ -11,13 +11,13 @@ use tokio::io::{AsyncWriteExt, ReadBuf};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::client::{Office, Session, Then};
+use super::client::{Office, RespSession, Then};
 use super::command::{Command, What};
 use super::request::{Args, Limits, Parsed, parse};
 use crate::address::lobby::Place;
 use crate::address::socket::Stream;
-use crate::doors::desk::IdDesk;
 use crate::doors::entry::{End, Guest, Protocol};
+use crate::doors::issuer::Issuer;
 
 /// Answers are sent when there are so many bytes of them, and where no whole request is left.
 const ANSWERS_BYTES: usize = 64 * 1024;
@@ -35,9 +35,9 @@ pub struct Redis(Arc<Office>);
 
 impl Redis {
     /// `proxy`: its name.
-    pub fn new(desk: IdDesk, proxy: &str) -> Redis {
+    pub fn new(issuer: Issuer, proxy: &str) -> Redis {
         let (throttle, proxy) = (Arc::default(), proxy.to_owned());
-        Redis(Arc::new(Office { desk, throttle, proxy, since: Instant::now() }))
+        Redis(Arc::new(Office { issuer, throttle, proxy, since: Instant::now() }))
     }
 }
 
@@ -46,12 +46,12 @@ impl Protocol for Redis {
     const NEEDS_TLS: &'static str = "-ERR this port needs TLS (resp.tls.mode = \"required\")\r\n";
 
     async fn serve(&self, guest: Guest<'_>) -> io::Result<End> {
-        let mut session = Session::new(self.0.clone(), &guest);
+        let mut session = RespSession::new(self.0.clone(), &guest);
         session.serve(guest.stream, guest.place, guest.draining).await
     }
 }
 
-impl Session {
+impl RespSession {
     /// Serves the client to its end. `place`: among those who have not logged in.
     async fn serve(
         &mut self,
@@ -162,7 +162,7 @@ impl Session {
 
     /// A client whose user or secret is no more has to log in again.
     fn look_again(&mut self) {
-        let roster = self.office.desk.users.roster();
+        let roster = self.office.issuer.users.roster();
         if Arc::ptr_eq(&roster, &self.roster) {
             return;
         }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::Notify;
 
-use super::{Dispenser, Refilling, Refused, Skipped, Taken, Ticket, SlotRange};
+use super::{Dispenser, Refilling, Refused, Skipped, SlotRange, Taken, Ticket};
 
 type Hook = Box<dyn FnOnce()>;
 

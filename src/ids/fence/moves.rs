@@ -80,8 +80,8 @@ mod tests {
     /// Ids up to where there are no more, 1,000 at most.
     async fn drained(sequence: &Sequence) -> Vec<u64> {
         let mut ids = Vec::new();
-        while let Ok(range) = sequence.take(NonZeroU64::MIN, Duration::from_millis(200)).await {
-            ids.push(range.first());
+        while let Ok(block) = sequence.take(NonZeroU64::MIN, Duration::from_millis(200)).await {
+            ids.push(block.first());
             if ids.len() == 1_000 {
                 break;
             }

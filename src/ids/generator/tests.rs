@@ -83,10 +83,10 @@ async fn a_run_is_one_run_and_bigger_than_batches_if_need_be() {
     let sequence = open(&store, SequenceSpec { step: n(5), ..by(7) }, 0, u64::MAX).await;
     let mut above = 0;
     for count in [3, 3, 3, 8, 1, 100, 2, 7, 7, 1] {
-        let range = sequence.take(n(count), SECOND).await.unwrap();
-        assert!(range.first() > above && range.count() == count && range.first() % 5 == 0);
-        assert_eq!(range.last(), range.first() + 5 * (count - 1));
-        above = range.last();
+        let block = sequence.take(n(count), SECOND).await.unwrap();
+        assert!(block.first() > above && block.count() == count && block.first() % 5 == 0);
+        assert_eq!(block.last(), block.first() + 5 * (count - 1));
+        above = block.last();
         assert!(above < stored(&store).bound);
     }
     let error = sequence.take(n(u64::MAX), SECOND).await;
@@ -206,7 +206,7 @@ async fn a_sequence_ends_at_its_max_and_never_wraps() {
         let mut ids = Vec::new();
         let error = loop {
             match sequence.take(n(1), SECOND).await {
-                Ok(range) => ids.push(range.first()),
+                Ok(block) => ids.push(block.first()),
                 Err(error) => break error,
             }
         };
@@ -412,7 +412,7 @@ async fn a_store_that_went_back_in_time_gives_no_ids() {
     let mut last = 0;
     let error = loop {
         match sequence.take(n(1), SECOND).await {
-            Ok(range) => last = range.first(),
+            Ok(block) => last = block.first(),
             Err(error) => break error,
         }
     };
@@ -448,7 +448,7 @@ async fn a_store_that_went_back_in_time_gives_no_more_ids() {
     let mut last = 1;
     let error = loop {
         match sequence.take(n(1), SECOND).await {
-            Ok(range) => last = range.first(),
+            Ok(block) => last = block.first(),
             Err(error) => break error,
         }
         settle().await;

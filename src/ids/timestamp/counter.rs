@@ -25,8 +25,8 @@
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::ids::layout::Numbering;
 use crate::ids::block::RUN_MAX;
+use crate::ids::layout::Numbering;
 
 /// Above or at every number's end, so that no limit lies above it.
 const PARKED: u64 = 1 << 63;
@@ -111,8 +111,8 @@ impl Counter {
 #[cfg(test)]
 mod tests {
     use super::{Counter, RUN_MAX};
-    use crate::ids::layout::presets::Preset;
     use crate::ids::block::n;
+    use crate::ids::layout::presets::Preset;
 
     #[test]
     fn takers_stay_between_the_start_and_the_limit() {

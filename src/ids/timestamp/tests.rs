@@ -9,11 +9,11 @@ use tokio::time::Instant;
 
 use super::Timestamp;
 use super::clock::{Clock, Reading};
+use crate::ids::block::IdBlock;
 use crate::ids::errors::{OpenError, TakeError};
 use crate::ids::layout::presets::Preset;
 use crate::ids::layout::{Field, Layout, Moment, Part};
 use crate::ids::nodes::Node;
-use crate::ids::block::IdBlock;
 use crate::ids::timestamp::TimestampSpec;
 use crate::store::memory::{self, Faults, MemoryStore};
 use crate::store::{GeneratorRecord, Key, StoreError, record};

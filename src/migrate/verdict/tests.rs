@@ -6,7 +6,7 @@ use crate::ids::layout::presets::Preset;
 use crate::ids::sequence::SequenceSpec;
 use crate::migrate::doubles::{Double, Doubles};
 use crate::migrate::interleave::{Counting, Flavour, Increments};
-use crate::schema::{Session, Tally};
+use crate::schema::{ServerConnection, Tally};
 use std::num::NonZeroU64;
 
 use Done::{Back, Dropped, Interleaved, Moved, On};
@@ -28,8 +28,8 @@ fn judged(facts: &TableFacts, done: Option<Done>, expect: &[(Outcome, &str)]) {
     check(&table("t", facts, done), expect);
 }
 
-fn session(id: u64, user: &str, command: &str) -> Session {
-    Session { id, user: user.into(), host: "10.0.0.5:7".into(), command: command.into() }
+fn session(id: u64, user: &str, command: &str) -> ServerConnection {
+    ServerConnection { id, user: user.into(), host: "10.0.0.5:7".into(), command: command.into() }
 }
 
 fn facts(increment: u64, old: Old) -> ServerFacts {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::mysql::bulk::put_integer;
 use crate::mysql::error::Refusal;
-use crate::mysql::prepared::{ParamValue, Param, ParamType, id_bytes};
+use crate::mysql::prepared::{Param, ParamType, ParamValue, id_bytes};
 use crate::proxy::decide::Basis;
 use crate::proxy::decide::draws::{Wanted, What, values};
 use crate::proxy::decide::params::Params;

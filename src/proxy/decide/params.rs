@@ -1,10 +1,10 @@
 //! The parameters of an execution: one set of them (COM_STMT_EXECUTE), or several (MariaDB's
-//! COM_STMT_BULK_EXECUTE), each of which gets ids of its own, out of one range.
+//! COM_STMT_BULK_EXECUTE), each of which gets ids of its own, out of one block.
 
 use crate::mysql::bulk::{Bulk, BulkError, Indicator};
 use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
-use crate::mysql::prepared::{ParamValue, Execute, Expected, ParamType};
+use crate::mysql::prepared::{Execute, Expected, ParamType, ParamValue};
 use crate::mysql::reader::Malformed;
 use crate::proxy::decide::verdict::{malformed, refused, state_unknown};
 use crate::proxy::known::Known;
@@ -59,8 +59,11 @@ impl<'a> Params<'a> {
     fn first_unread(&self) -> Option<(usize, &'static str)> {
         match self {
             Params::One(execute) => {
-                let mut values =
-                    execute.params.iter().enumerate().filter(|(_, p)| matches!(p.value, ParamValue::Value(_)));
+                let mut values = execute
+                    .params
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, p)| matches!(p.value, ParamValue::Value(_)));
                 values.find_map(|(at, param)| Some((at, param.kind.unread_by_mariadb()?)))
             }
             Params::Bulk(bulk) => {

@@ -232,9 +232,7 @@ pub(crate) fn too_long(known: &mut Known, by: Basis<'_>, beginning: &[u8]) -> Re
         known.session.state().is_some_and(|state| planner::begins_insert(beginning, &state.dialect));
     let planned = if begins_insert { planned(known, by, beginning).ok() } else { None };
     match planned {
-        Some(Planned::Needs(need @ plan::PlanNeed::Table(_))) if known.supplied.may_ask() => {
-            Err(need.into())
-        }
+        Some(Planned::Needs(need @ plan::PlanNeed::Table(_))) if known.supplied.may_ask() => Err(need.into()),
         Some(Planned::Untouched(_)) => {
             rehearse_too_long(known, by, beginning);
             Ok(true)

@@ -263,7 +263,7 @@ mod tests {
     use std::sync::Arc;
     use std::time::Instant;
 
-    use super::{QUESTIONS_MAX, Need, Supplied};
+    use super::{Need, QUESTIONS_MAX, Supplied};
     use crate::rules::RuleSet;
     use crate::store::memory::MemoryStore;
     use crate::table_name::TableName;

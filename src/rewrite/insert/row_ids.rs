@@ -63,11 +63,8 @@ impl Draft<'_> {
             let Some(id) = RowId::of(self.meaning, row.class) else { return Ok(Some(at + 1)) };
             let has_integer = matches!(row.class, IdValue::Integer | IdValue::Converted | IdValue::Truncated);
             let integer = has_integer.then(|| integers.next()).flatten();
-            let id = if integer.is_some_and(|integer| self.meaning.clamps(integer)) {
-                RowId::Clamped
-            } else {
-                id
-            };
+            let id =
+                if integer.is_some_and(|integer| self.meaning.clamps(integer)) { RowId::Clamped } else { id };
             self.plan.last = match (id, row.class) {
                 (RowId::Clamped, _) => self.decide_clamped(at, integer),
                 (RowId::Generate, _) => self.generate(),

@@ -29,7 +29,7 @@ impl Tables {
             TableError::Floor(error) => {
                 if error.is_outage() && target.may_go_without() {
                     // Nobody waits for it until the generator was raised.
-                    self.backend.taken.of(&target.rule.generator).set_away(true);
+                    self.common.taken.of(&target.rule.generator).set_away(true);
                     looks.due.fetch_add(1, Ordering::AcqRel);
                 }
                 Err(Unseen::new(error.for_client()))

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
-use crate::ids::nodes::holders;
 use crate::ids::block::{IdBlock, Spacing};
+use crate::ids::nodes::holders;
 use crate::ids::{Generator, Holder, TakeError};
 use crate::rewrite::plan::target::Target;
 use crate::rules::model::{GeneratorName, GeneratorSpec};
@@ -67,7 +67,7 @@ impl DoorGenerator {
 impl Tables {
     /// Proxies with other stores give no ids of this name from here on.
     async fn lock_for_door(&self, at_door: &AtDoor) -> Result<(), TakeError> {
-        let Some(locks) = &self.backend.locks else {
+        let Some(locks) = &self.common.locks else {
             at_door.is_locked.store(true, Ordering::Release);
             return Ok(());
         };
@@ -92,7 +92,7 @@ impl Tables {
     /// The log has what the server said, once; the client who holds the lock.
     fn unlocked(&self, name: &GeneratorName, error: &LockError) -> TakeError {
         let unguarded = |reason| TakeError::Unguarded { generator: name.to_string(), reason };
-        self.backend.taken.of(name).note_refused(name, &unguarded(error.to_string()));
+        self.common.taken.of(name).note_refused(name, &unguarded(error.to_string()));
         let reason = match error {
             LockError::Held { .. } => "another Rowstamp, which has another store, gives ids of it",
             _ => "Rowstamp could not lock it",
@@ -174,14 +174,14 @@ impl InForce {
         if self.has_yielded() {
             return None;
         }
-        let found = timeout(deadline, holders(&*self.backend.store, &name.to_string())).await.ok()?;
+        let found = timeout(deadline, holders(&*self.common.store, &name.to_string())).await.ok()?;
         let told = found.inspect_err(|error| {
             tracing::warn!(%error, generator = %name, "which proxy is which node cannot be read from the store");
         });
         let mut holders = told.ok()?;
         // One that this proxy had before is still its own in the store, until another takes it.
         let own = self.node_of(name);
-        holders.retain(|node, holder| holder.proxy != self.backend.owner || Some(*node) == own);
+        holders.retain(|node, holder| holder.proxy != self.common.owner || Some(*node) == own);
         Some(holders)
     }
 }

@@ -79,10 +79,10 @@ impl Tables {
     pub(crate) fn drawn_from(&self, schema: &str, name: &str, has_sequences: bool) -> DrawnFrom {
         let name = self.folded(schema, name);
         let Some(target) = self.drawn.by_name.get(&name) else { return DrawnFrom::Other };
-        if !has_sequences || self.backend.schema.is_none() {
+        if !has_sequences || self.common.schema.is_none() {
             return DrawnFrom::Generator(target.clone());
         }
-        let ddl = self.backend.ddl.seen();
+        let ddl = self.common.ddl.seen();
         let is_fresh = |read: &&Arc<Sequences>| read.ddl == ddl && read.read_at.elapsed() < SHAPE_AGE_MAX;
         let sequences = self.drawn.sequences.load();
         match sequences.as_ref().filter(is_fresh) {
@@ -100,11 +100,11 @@ impl Tables {
 
     /// Asks the server which of the generators it has a SEQUENCE of.
     pub(crate) async fn read_sequences(&self) -> Result<(), SchemaError> {
-        let Some(schema) = &self.backend.schema else { return Ok(()) };
-        let (read_at, ddl) = (Instant::now(), self.backend.ddl.seen());
+        let Some(schema) = &self.common.schema else { return Ok(()) };
+        let (read_at, ddl) = (Instant::now(), self.common.ddl.seen());
         let generators = self.drawn.by_name.values().map(|target| &target.rule.generator);
         let names: Vec<_> = generators.map(|name| TableName::new(&name.schema, &name.name)).collect();
-        let found = schema.live_tables(self.backend.case, &names).await?;
+        let found = schema.live_tables(self.common.case, &names).await?;
         let is_sequence = |kind| kind == Some(TableKind::Other);
         let sequences =
             names.iter().zip(found).filter(|(_, live)| is_sequence(live.as_ref().map(|l| l.kind)));

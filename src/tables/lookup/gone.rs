@@ -13,7 +13,7 @@ impl InForce {
     /// Forgets the tables that are not there any more, and the generators that were made for these alone. The store keeps their
     /// bounds: where such a table is made again, its ids go on above all that were issued.
     pub async fn forget_gone(&self) -> Result<(), SchemaError> {
-        let Some(schema) = &self.backend.schema else { return Ok(()) };
+        let Some(schema) = &self.common.schema else { return Ok(()) };
         // A change reads all tables itself.
         let Ok(_nothing_changes) = self.changing.try_lock() else { return Ok(()) };
         let now = self.now();
@@ -21,13 +21,13 @@ impl InForce {
         if gone.is_empty() {
             return Ok(());
         }
-        for (name, _) in schema.ruled_names(self.backend.case, &now.rules).await?.names {
+        for (name, _) in schema.ruled_names(self.common.case, &now.rules).await?.names {
             gone.remove(&now.folded(&name.schema, &name.table).into_owned());
         }
         if gone.is_empty() {
             return Ok(());
         }
-        let _nothing_is_assigned = self.backend.fetching.lock().await;
+        let _nothing_is_assigned = self.common.fetching.lock().await;
         now.forget(&gone);
         Ok(())
     }
@@ -36,7 +36,7 @@ impl InForce {
 impl Tables {
     /// The names that are read again before they are used, if they ever are; each with the time when it was read.
     fn outdated(&self) -> BTreeMap<FoldedName<'static>, Instant> {
-        let (known, ddl) = (self.known.load(), self.backend.ddl.seen());
+        let (known, ddl) = (self.known.load(), self.common.ddl.seen());
         let outdated = known.iter().filter(|(_, entry)| !self.is_fresh(entry, ddl));
         outdated.map(|(name, entry)| (name.clone(), entry.read_at)).collect()
     }
@@ -55,7 +55,7 @@ impl Tables {
             .load()
             .iter()
             .filter(|(_, entry)| entry.is_assigned)
-            .filter_map(|(name, _)| self.rules.acting(self.backend.case, name.schema(), name.table()).ok()?)
+            .filter_map(|(name, _)| self.rules.acting(self.common.case, name.schema(), name.table()).ok()?)
             .map(|rule| rule.generator.clone())
             .collect();
         let closed = self.generators.remove_made(|name| !drawn.contains(name));
@@ -66,7 +66,7 @@ impl Tables {
             generator.burn();
         }
         let names: Vec<&GeneratorName> = closed.iter().map(|(name, _)| name).collect();
-        self.backend.taken.forget(&names);
+        self.common.taken.forget(&names);
         tracing::info!(
             generators = closed.len(),
             tables = gone.len(),

@@ -41,7 +41,7 @@ impl Tables {
 
     /// Follows a view to its table.
     async fn behind(&self, schema: &str, view: &str, shape: &TableShape) -> Result<Behind, TableError> {
-        let Some(live) = &self.backend.schema else { return Ok(Behind::Missing) };
+        let Some(live) = &self.common.schema else { return Ok(Behind::Missing) };
         let mut chain = ViewChain::new(shape);
         let mut at = TableName::new(schema, view);
         for _ in 0..STEPS_MAX {
@@ -73,7 +73,7 @@ impl Tables {
         chain: ViewChain,
         ddl: u64,
     ) -> Result<Lookup, TableError> {
-        let rule = match self.rules.acting(self.backend.case, base_schema, &base.name) {
+        let rule = match self.rules.acting(self.common.case, base_schema, &base.name) {
             Ok(Some(rule)) => rule.clone(),
             Ok(None) => return Ok(Lookup::NotRuled),
             Err(ambiguous) => return Ok(Lookup::Refused(ambiguous.to_string())),

@@ -39,36 +39,36 @@ impl TableOf<'_> {
 }
 
 /// The store, with the bounds that generators have committed.
-pub(super) enum Store {
+pub(super) enum StoreAccess {
     Open(OperatorStore),
     /// And why.
     Closed(String),
 }
 
-impl Store {
-    pub(super) async fn open(config: &Config) -> Store {
+impl StoreAccess {
+    pub(super) async fn open(config: &Config) -> StoreAccess {
         match OperatorStore::open(config).await {
-            Ok(operator) => Store::Open(operator),
-            Err(error) => Store::Closed(format!("{error:#}")),
+            Ok(operator) => StoreAccess::Open(operator),
+            Err(error) => StoreAccess::Closed(format!("{error:#}")),
         }
     }
 
     /// Said once, where it cannot be read.
     pub(super) fn line(&self) -> Option<Line> {
-        let Store::Closed(why) = self else { return None };
+        let StoreAccess::Closed(why) = self else { return None };
         let text = format!("the generators' bounds cannot be read: {why}");
         Some(Line { about: "the store".to_owned(), outcome: Outcome::Open, text })
     }
 
     async fn bound(&self, generator: &str) -> anyhow::Result<Option<u64>> {
         match self {
-            Store::Open(operator) => Ok(Some(bound_of(&*operator.store, generator).await?)),
-            Store::Closed(_) => Ok(None),
+            StoreAccess::Open(operator) => Ok(Some(bound_of(&*operator.store, generator).await?)),
+            StoreAccess::Closed(_) => Ok(None),
         }
     }
 
     async fn ticks(&self, generator: &str) -> anyhow::Result<Option<Ticks>> {
-        let Store::Open(operator) = self else { return Ok(None) };
+        let StoreAccess::Open(operator) = self else { return Ok(None) };
         let prefix = format!("{}{generator}/", Key::SLOTS);
         let mut ticks = Ticks::new();
         for (key, found) in operator.store.list(&prefix).await? {
@@ -101,7 +101,7 @@ pub(super) async fn read_server(
 pub(super) async fn read_table(
     of: &TableOf<'_>,
     rules: &RuleSet,
-    store: &Store,
+    store: &StoreAccess,
     range: (u64, u64),
     since: Option<u64>,
 ) -> anyhow::Result<TableFacts> {

@@ -18,7 +18,7 @@ use crate::doors::api::answers::{InPath, json};
 use crate::doors::api::login::LoggedIn;
 use crate::doors::api::office::Office;
 use crate::doors::api::problem::Problem;
-use crate::doors::desk::{Caller, Shape, shortened};
+use crate::doors::issuer::{Caller, Shape, shortened};
 use crate::ids::layout::presets::Preset;
 use crate::rules::model::GeneratorKind;
 
@@ -71,9 +71,9 @@ async fn id(
     key: &str,
     kind: (&'static str, fn(&GeneratorKind) -> bool),
 ) -> Result<Response, Problem> {
-    let (desk, one) = (&office.desk, NonZeroU64::MIN);
-    let name = desk.called(caller, key, kind)?;
-    let block = desk.take(caller, &name, one, Shape::OneRun).await?;
+    let (issuer, one) = (&office.issuer, NonZeroU64::MIN);
+    let name = issuer.called(caller, key, kind)?;
+    let block = issuer.take(caller, &name, one, Shape::OneRun).await?;
     let text = HeaderValue::from_static("text/plain;charset=UTF-8");
     let no_store = HeaderValue::from_static("no-store");
     Ok(([(header::CONTENT_TYPE, text), (header::CACHE_CONTROL, no_store)], block.first().to_string())

@@ -22,7 +22,7 @@ use crate::doors::api::answers::json;
 use crate::doors::api::login::{LoggedIn, Visitor};
 use crate::doors::api::office::Office;
 use crate::doors::api::problem::{Problem, ProblemBody};
-use crate::doors::desk::{Caller, Denied, Shape, shortened};
+use crate::doors::issuer::{Caller, Denied, Shape, shortened};
 use crate::ids::Holder;
 use crate::ids::layout::Moment;
 use crate::rules::model::GENERATOR_OF_UDF as GENERATOR;
@@ -178,10 +178,10 @@ async fn draw(
     (asked, worker): ((&str, &str), Option<u64>),
     n: NonZeroU64,
 ) -> Result<Vec<String>, Problem> {
-    let desk = &udf.office.desk;
+    let issuer = &udf.office.issuer;
     let block = match worker {
-        None => desk.take(caller, GENERATOR, n, Shape::List).await?,
-        Some(worker) => match desk.take_as(caller, (GENERATOR, worker), n).await {
+        None => issuer.take(caller, GENERATOR, n, Shape::List).await?,
+        Some(worker) => match issuer.take_as(caller, (GENERATOR, worker), n).await {
             Ok(block) => block,
             Err(Denied::OtherNode { own, .. }) => return Err(elsewhere(udf, asked, (worker, own)).await),
             Err(denied) => return Err(denied.into()),
@@ -199,7 +199,7 @@ impl Udf {
             if let Some((_, holders)) = read.as_ref().filter(|(at, _)| at.elapsed() < HOLDERS_AGE_MAX) {
                 return holders.clone();
             }
-            let holders = udf.office.desk.holders(GENERATOR).await.map(Arc::new);
+            let holders = udf.office.issuer.holders(GENERATOR).await.map(Arc::new);
             *read = Some((Instant::now(), holders.clone()));
             holders
         });
@@ -247,7 +247,7 @@ struct Fields {
 }
 
 fn fields(udf: &Udf, caller: &Caller, id: &str) -> Result<Fields, Problem> {
-    let parts = udf.office.desk.decode(caller, GENERATOR, id.as_bytes())?;
+    let parts = udf.office.issuer.decode(caller, GENERATOR, id.as_bytes())?;
     let node = parts.node.unwrap_or_default();
     Ok(Fields {
         timestamp: parts.time.micros() / 1000,

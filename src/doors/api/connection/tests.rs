@@ -10,7 +10,7 @@ use crate::doors::entry::End;
 use crate::doors::rig::{Client, IDLE, LOGIN, ended};
 
 async fn client(waits: Option<Duration>) -> Client {
-    Client::of(|desk| Api::new(desk, |_| false), waits).await
+    Client::of(|issuer| Api::new(issuer, |_| false), waits).await
 }
 
 /// The head and the body of the answer.

@@ -13,7 +13,7 @@ const STRANGER: &str = "-NOAUTH Authentication required.\r\n";
 const TOO_LATE: &str = "-NOAUTH no login within limits.handshake_timeout\r\n";
 
 async fn stranger(waits: Option<Duration>) -> Client {
-    Client::of(|desk| Redis::new(desk, "p"), waits).await
+    Client::of(|issuer| Redis::new(issuer, "p"), waits).await
 }
 
 async fn client(waits: Option<Duration>) -> Client {

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use super::{SECOND, by, n};
-use crate::ids::generator::Sequence;
 use crate::ids::block::{IdBlock, Spacing};
+use crate::ids::generator::Sequence;
 use crate::store::memory::{Faults, MemoryStore};
 use crate::store::{GeneratorRecord, Key, Outcome, Store, record};
 

@@ -10,9 +10,9 @@ use rand::{Rng, SeedableRng};
 use tokio::task::JoinSet;
 
 use super::{NAME, SimClock, bound, n, of_layout};
+use crate::ids::block::IdBlock;
 use crate::ids::layout::{Field, Layout, Moment, Part};
 use crate::ids::nodes::Node;
-use crate::ids::block::IdBlock;
 use crate::ids::simulated::{Log, each_seed};
 use crate::ids::timestamp::{Timestamp, TimestampSpec};
 use crate::store::memory::{Faults, MemoryStore};

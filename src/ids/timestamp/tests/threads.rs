@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::{NAME, SECOND, by, n};
-use crate::ids::nodes::Node;
 use crate::ids::block::IdBlock;
+use crate::ids::nodes::Node;
 use crate::ids::timestamp::clock::SystemClock;
 use crate::ids::timestamp::{Timestamp, TimestampSpec};
 use crate::store::memory::MemoryStore;

@@ -1,4 +1,4 @@
-//! The desk that all doors stand in front of.
+//! The issuer that all doors stand in front of.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime};
 
 use crate::audit::{Audit, Drawn};
 use crate::doors::meter::{DoorMeter, DrawOutcome};
-use crate::ids::layout::{DecodeError, Moment, NodeError, Parts};
 use crate::ids::block::{IdBlock, Spacing};
+use crate::ids::layout::{DecodeError, Moment, NodeError, Parts};
 use crate::ids::{Holder, TakeError};
 use crate::rules::model::{GeneratorKind, GeneratorName, GeneratorSpec};
 use crate::tables::InForce;
@@ -35,7 +35,7 @@ const NAMED_MAX: usize = 10;
 const COMPARED_MAX: usize = 500;
 
 /// Gives ids to those who may have them. Each door has one.
-pub struct IdDesk {
+pub struct Issuer {
     /// The door's name in audit lines: "resp".
     pub door: &'static str,
     pub tables: Arc<InForce>,
@@ -148,14 +148,14 @@ impl Denied {
     }
 }
 
-impl IdDesk {
+impl Issuer {
     /// Checks the number of ids that a caller asks for.
     pub(crate) fn count(&self, n: i64) -> Result<NonZeroU64, Denied> {
         let count = u64::try_from(n).ok().and_then(NonZeroU64::new).filter(|n| n.get() <= IDS_MAX);
         count.ok_or_else(|| self.noted(Denied::Count { n }))
     }
 
-    /// Ids that are at hand, for so many requests. `None`: ask by [`IdDesk::take`], which also says why there are none.
+    /// Ids that are at hand, for so many requests. `None`: ask by [`Issuer::take`], which also says why there are none.
     pub(crate) fn take_at_once(
         &self,
         caller: &Caller,
