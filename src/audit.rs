@@ -21,11 +21,10 @@ use serde::Serialize;
 
 use self::writer::Writer;
 
-/// Lines that wait for the disk.
+/// Lines that wait for the disk at most. Further ones are left out and counted: no session waits for a disk.
 const WAITING_MAX: usize = 16_384;
 /// Digests whose texts were written; of later ones the lines have the hash alone.
 const TEXTS_MAX: usize = 10_000;
-/// The time limit for opening the file.
 const OPEN_DEADLINE: Duration = Duration::from_secs(10);
 /// The time limit at the process's end for the lines that wait.
 const END_DEADLINE: Duration = Duration::from_secs(5);
@@ -65,7 +64,6 @@ struct AuditFile {
     lost: Arc<LostLines>,
 }
 
-/// Lines that were left out of one file.
 #[derive(Debug, Default)]
 struct LostLines {
     here: AtomicU64,
@@ -80,7 +78,7 @@ pub struct Statement<'a> {
     pub time: &'a str,
     /// This proxy's number of the session.
     pub session: u64,
-    /// The server's.
+    /// The server's id of its connection.
     pub connection: u32,
     pub user: &'a str,
     /// Empty: over a Unix socket.
@@ -121,10 +119,9 @@ pub struct Drawn<'a> {
 pub struct UserChange<'a> {
     /// RFC 3339, UTC.
     pub time: &'a str,
-    /// The user who asked for it.
     pub user: &'a str,
     pub client: &'a str,
-    /// The change as a statement.
+    /// The change as a statement of the console, without passwords and tokens.
     pub change: &'a str,
     /// Why it was not made, or may not have been.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -190,7 +187,6 @@ impl Audit {
         }
     }
 
-    /// Lines that were left out.
     pub fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }

@@ -41,7 +41,6 @@ impl<const N: usize> Sharded<N> {
     }
 }
 
-/// The shard of the thread that calls.
 fn own_shard() -> usize {
     static THREADS: AtomicUsize = AtomicUsize::new(0);
     thread_local! {

@@ -64,11 +64,12 @@ impl Schema {
         self.account.own_connection(limit).await
     }
 
-    /// Which of the backend's addresses is connected to first.
+    /// True if `backend.address` names several: a task then asks all of them which one takes writes.
     pub fn has_several_servers(&self) -> bool {
         self.account.inner().addresses().nth(1).is_some()
     }
 
+    /// The address that is connected to first.
     pub fn primary(&self) -> &Primary {
         self.account.primary()
     }

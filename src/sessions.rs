@@ -21,7 +21,6 @@ use crate::log_span::{Fields, LogSpan};
 use crate::meter::Timing;
 use crate::sql::dialect::Dialect;
 
-/// The counts of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Count {
@@ -31,7 +30,6 @@ pub enum Count {
     Rewritten,
     /// `Rewritten` ones that the server answered with an error.
     Failed,
-    /// The ids that were put into statements.
     Ids,
     BytesFromClient,
     BytesToClient,
@@ -86,7 +84,6 @@ impl Counted {
     }
 }
 
-/// The outcome of a connection's login.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Login {
@@ -133,11 +130,11 @@ const LOGINS: usize = Login::NotRelayed as usize + 1;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Who {
     pub user: String,
-    /// At the login.
+    /// The default database of the login. A later USE does not show here.
     pub database: String,
     /// The server's id of its connection.
     pub connection: u32,
-    /// To the client.
+    /// The client's connection is TLS, whatever the server's is.
     pub is_tls: bool,
 }
 
@@ -178,7 +175,6 @@ struct Entry {
     last: Mutex<Last>,
 }
 
-/// One session as it is now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
     pub id: u64,
@@ -334,7 +330,7 @@ impl SessionHandle {
         *self.entry.who.lock() = who;
     }
 
-    /// And from where.
+    /// The address is `None` for a client of the Unix socket.
     pub fn who(&self) -> (Who, Option<SocketAddr>) {
         (self.entry.who.lock().clone(), self.entry.client.get().copied())
     }

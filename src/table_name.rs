@@ -73,7 +73,6 @@ impl NameCase {
         }
     }
 
-    /// True if the name is that of this table.
     pub fn is_same(self, name: &TableName, schema: &str, table: &str) -> bool {
         self.folded(&name.schema) == self.folded(schema) && self.folded(&name.table) == self.folded(table)
     }

@@ -59,7 +59,7 @@ pub use refresh::REFRESH_INTERVAL;
 pub use successor::{Asked, Look, Successor};
 pub use taken::{OfGenerator, TakenIds};
 
-/// Two templates that are not alike come to one name.
+/// Two templates that are not alike come to one name: one generator cannot be both.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "the templates of the rules at {first} and {second} make two different generators of one name, {name}; change one of the \
@@ -71,7 +71,6 @@ pub struct MadeTwice {
     second: Origin,
 }
 
-/// Why a ruled table cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
     #[error(transparent)]
@@ -134,7 +133,6 @@ impl TableError {
     }
 }
 
-/// The time limit for a generator's floor to reach the store.
 const FLOOR_DEADLINE: Duration = Duration::from_secs(5);
 
 /// Like [`BINDING_LOCK_SECONDS`], but after DDL. Another session may hold the table's lock for as long as it likes.
@@ -172,13 +170,13 @@ pub struct InForce {
     /// Calls may draw ids under the version that counts: asked for each statement.
     draws: AtomicBool,
     common: Common,
-    /// One change at a time.
+    /// Held while one version gives way to the next: one change at a time.
     changing: tokio::sync::Mutex<()>,
     /// Versions that gave way, while a statement that is under way holds them.
     past: Mutex<Vec<Weak<Tables>>>,
 }
 
-/// The parts that all versions share.
+/// The parts that all versions of the rules share: a change keeps them.
 #[derive(Clone)]
 struct Common {
     case: NameCase,
@@ -191,7 +189,6 @@ struct Common {
     successor: Option<Arc<dyn Successor>>,
     owner: String,
     taken: Arc<TakenIds>,
-    /// The clock by which timestamps are made.
     clock: Arc<dyn Clock>,
     /// The clock is not compared with the backend's.
     trusts_clock: bool,
@@ -203,7 +200,6 @@ struct Common {
     /// One table is looked up at a time, and none while a version gives way to the next: bindings
     /// are made under it.
     fetching: Arc<tokio::sync::Mutex<()>>,
-    /// The progress of the change that is under way.
     progress: Arc<ChangeProgress>,
 }
 
@@ -457,7 +453,6 @@ impl InForce {
         self.is_waiting.load(Ordering::Acquire)
     }
 
-    /// The ids taken from each generator of this process.
     pub fn taken(&self) -> &TakenIds {
         &self.common.taken
     }

@@ -20,7 +20,6 @@ use crate::address::Address;
 /// end.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// A socket that clients connect to.
 #[derive(Debug)]
 pub enum Listener {
     Tcp(TcpListener),
@@ -34,7 +33,6 @@ pub enum Listener {
     },
 }
 
-/// A connection that was accepted.
 #[derive(Debug)]
 pub enum Accepted {
     Tcp(TcpStream),

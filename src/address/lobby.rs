@@ -66,7 +66,7 @@ impl Lobby {
         self.enter(None)
     }
 
-    /// Always finds a place.
+    /// Always finds a place: if none is free, another guest has to go.
     fn enter(self: &Arc<Self>, from: Option<IpAddr>) -> Place {
         let mut guests = self.guests.lock();
         if guests.all.len() >= self.places

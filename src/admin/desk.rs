@@ -30,7 +30,7 @@ pub trait Desk: Send + Sync + 'static {
     /// The servers of `backend.address`, in that order.
     fn backends(&self) -> Vec<BackendRow>;
 
-    /// By id.
+    /// Ascending by id.
     fn sessions(&self) -> Vec<SessionRow>;
 
     /// The last statement that was given ids, of each session that has one, by the session's id.
@@ -108,11 +108,9 @@ pub enum DeskError {
 
 #[derive(Debug, Clone)]
 pub struct About {
-    /// The version of Rowstamp.
     pub version: &'static str,
     /// `proxy.name`
     pub name: String,
-    /// The address that applications connect to.
     pub listen: String,
     /// The backend's addresses, in their order.
     pub backends: Vec<String>,
@@ -141,7 +139,7 @@ impl Check {
         Check { name: name.into(), is_needed: true, trouble }
     }
 
-    /// One that only ruled statements, or some of them, depend on.
+    /// A check that only ruled statements, or some of them, depend on: the proxy is ready without it.
     pub fn wanted(name: &'static str, trouble: Option<String>) -> Self {
         Check { name: name.into(), is_needed: false, trouble }
     }
@@ -184,7 +182,7 @@ pub enum Kind {
 pub enum GeneratorState {
     /// Issues ids.
     Open,
-    /// By an operator.
+    /// Issues none: an operator has paused it.
     Paused,
     /// Issues ids of its reserve, but the store does not answer, or the like: why.
     Troubled(String),
@@ -224,7 +222,6 @@ pub struct GeneratorRow {
     pub ahead: Option<Duration>,
     /// The leap of the wall clock that a timestamp generator does not follow.
     pub leap: Option<Duration>,
-    /// Rules that name it.
     pub rules: usize,
 }
 
@@ -270,7 +267,7 @@ pub struct BackendRow {
 }
 
 impl BackendRow {
-    /// For any reason.
+    /// The sum over all reasons.
     pub fn connect_errors(&self) -> u64 {
         self.connect_errors.iter().map(|(_, count)| count).sum()
     }
@@ -305,19 +302,18 @@ pub struct SessionRow {
     pub user: String,
     /// The client's; empty over a Unix socket.
     pub client: String,
-    /// At the login.
+    /// The default database of the login. A later USE does not show here.
     pub database: String,
     /// The server's id of its connection; 0 before the login.
     pub connection: u32,
     pub is_tls: bool,
     pub age: Duration,
-    /// In that state.
+    /// The time since the session came into that state.
     pub in_state: Duration,
     /// Texts, those that are prepared, and executions.
     pub statements: u64,
     /// Statements that got ids.
     pub rewritten: u64,
-    /// Statements that this proxy refused.
     pub refused: u64,
     pub ids: u64,
     pub bytes_from_client: u64,
@@ -341,7 +337,7 @@ pub struct ProxyRow {
     pub version: String,
     /// The time as the store has it, in UTC.
     pub since: String,
-    /// This one.
+    /// True for the proxy that answers.
     #[serde(rename = "self")]
     pub is_self: bool,
 }
@@ -489,7 +485,7 @@ pub struct RuleRow {
 pub struct LastRow {
     /// The digest, as in [`RefusedRow::digest`]. `None`: its text is not known.
     pub digest: Option<String>,
-    /// Without its values.
+    /// The statement without its values.
     pub statement: String,
 }
 
@@ -498,7 +494,7 @@ pub struct LastRow {
 pub struct DoorRow {
     /// The door's name in metrics and audit lines: "resp", "api".
     pub name: &'static str,
-    /// For people.
+    /// The protocol's name for people: "Redis protocol".
     pub protocol: &'static str,
     /// `None`: it is off.
     pub address: Option<String>,

@@ -72,7 +72,7 @@ impl Writer {
         }
     }
 
-    /// At the process's end.
+    /// Called when the process ends: says in the log that lines are missing, if the writer still has some.
     pub(super) fn tell_what_is_left(&self) {
         if !self.has_ended() {
             tracing::error!(

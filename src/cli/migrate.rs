@@ -52,7 +52,6 @@ const VERIFY: &str = "Examples:
   rowstamp migrate verify --step moved --since-id 70000
   rowstamp migrate verify --shard 10.0.0.1:3306 --shard 10.0.0.2:3306 --up-to-id 5000000";
 
-/// Runs a command to its end.
 pub(super) fn run(command: &MigrateCommand) -> anyhow::Result<ExitCode> {
     block_on(async {
         match command {

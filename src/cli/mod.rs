@@ -76,7 +76,6 @@ pub struct ConfigArg {
     pub config: PathBuf,
 }
 
-/// Runs a command to its end.
 pub fn run(line: CommandLine) -> anyhow::Result<ExitCode> {
     match line.command {
         Command::Serve(args) => serve::run(&args),

@@ -382,7 +382,6 @@ fn default_name(listen: &Address) -> String {
     }
 }
 
-/// The name of this machine.
 pub(super) fn host_name() -> String {
     let sources = ["/proc/sys/kernel/hostname", "/etc/hostname"];
     let read = sources.iter().find_map(|path| fs::read_to_string(path).ok());

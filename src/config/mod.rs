@@ -25,7 +25,6 @@ use crate::rules::{self, Mark, RuleSet};
 use crate::toml_file::{self, Environment, Finding, Findings, Secret, Severity, Source};
 use crate::users::User;
 
-/// The file that is read where none is named.
 pub const DEFAULT_PATH: &str = "rowstamp.toml";
 
 /// Everything that the commands need to act.
@@ -109,7 +108,6 @@ pub struct EtcdTls {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RulesSettings {
-    /// Folder of the rules files.
     pub path: PathBuf,
     pub watch: bool,
 }

@@ -39,7 +39,7 @@ pub struct ReloadableTerms {
     compat: Vec<String>,
 }
 
-/// In metrics and audit lines, and for people.
+/// For each door its name in metrics and audit lines, and its name for people.
 const DOORS: PerDoor<(&str, &str)> = [(RESP, "Redis protocol"), (API, "HTTP")];
 
 const RESP: &str = "resp";
@@ -118,7 +118,6 @@ pub(super) fn terms(config: &Config) -> Result<ReloadableTerms, TlsError> {
     Ok(ReloadableTerms { tls, services, modes, compat })
 }
 
-/// The parts that the doors of this process need.
 pub(super) struct Doors {
     pub(super) shared: Arc<ArcSwap<Shared>>,
     pub(super) users: Arc<Directory>,
@@ -126,7 +125,6 @@ pub(super) struct Doors {
     pub(super) proxy: String,
 }
 
-/// Doors that are open, or will be.
 pub(super) struct OpenDoors {
     doors: PerDoor<OpenDoor>,
     terms: DoorTerms,
@@ -190,12 +188,11 @@ impl Doors {
 }
 
 impl OpenDoors {
-    /// The doors' sockets, where there are any.
     pub(super) fn listeners(&self) -> PerDoor<Option<Arc<Listener>>> {
         self.doors.each_ref().map(|door| door.listener.borrow().clone())
     }
 
-    /// For operators.
+    /// The doors' state for the console, the page and the metrics.
     pub(super) fn seen(&self) -> SeenDoors {
         let doors = self.doors.each_ref().map(|door| (door.listener.clone(), door.meter.clone()));
         SeenDoors { doors, terms: self.terms.clone() }
@@ -215,7 +212,6 @@ impl OpenDoors {
     }
 }
 
-/// The doors as operators see them.
 pub(super) struct SeenDoors {
     doors: PerDoor<(Opening, Arc<DoorMeter>)>,
     terms: DoorTerms,

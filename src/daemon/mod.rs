@@ -59,7 +59,7 @@ use crate::takeover::Handover;
 use crate::users::Directory;
 use crate::{audit, opened};
 
-/// For the users of the store, at the start.
+/// The time that a start waits for the users of the store. The doors then open without them.
 const USERS_WAIT: Duration = Duration::from_secs(2);
 
 /// The file and the options that the process was started with.
@@ -266,7 +266,7 @@ pub async fn run(
     store.close().await;
 }
 
-/// At the end.
+/// Logs the counts of `rewrite.verify` when the process ends.
 fn tell_opinions(verifier: &Verifier) {
     if verifier.mode != Verify::Off {
         let [agreed, not_verified, refused] = verifier.counted();

@@ -46,7 +46,6 @@ use crate::store::metered::StoreMeter;
 use crate::tables::{Covered, InForce};
 use crate::users::{Change, ChangeError, Changed, Directory};
 
-/// The parts that the desk needs.
 pub(crate) struct Parts {
     pub(crate) config: Config,
     pub(crate) shared: Arc<ArcSwap<Shared>>,

@@ -41,13 +41,11 @@ pub enum ReloadError {
     Task(#[from] tokio::task::JoinError),
 }
 
-/// The effects of a reload.
 #[derive(Debug)]
 pub struct Reloaded {
     pub rules: usize,
     /// The generators that are there; in a dry run, those of the files.
     pub generators: usize,
-    /// The changes of the rules.
     pub changes: Vec<String>,
     pub warnings: Findings,
     /// Keys of rowstamp.toml that were changed and act.

@@ -8,7 +8,7 @@ use crate::admin::ConfigRow;
 use crate::config::keys::ConfigFile;
 use crate::config::reload::{Effect, effect};
 
-/// In place of what nobody is to see.
+/// Stands in place of a secret.
 const HIDDEN: &str = "***";
 
 /// By key. `began`: the file at the start, by which keys act that wait for a restart; `now`: as it
@@ -24,7 +24,6 @@ pub(crate) fn rows(began: &ConfigFile, now: &ConfigFile) -> Vec<ConfigRow> {
     flat(now).into_iter().map(row).collect()
 }
 
-/// Keys whose values differ.
 pub(crate) fn differing(old: &ConfigFile, new: &ConfigFile) -> Vec<String> {
     let (old, new) = (secrets_told_apart(old), secrets_told_apart(new));
     let all: std::collections::BTreeSet<_> = old.keys().chain(new.keys()).collect();

@@ -11,7 +11,6 @@ const AGAIN: Duration = Duration::from_millis(200);
 /// So often is nothing said of an address that is taken.
 const TAKEN_MAX: u32 = 10;
 
-/// The texts about a socket.
 pub(super) struct Names {
     /// The words before the address in the error that it cannot listen.
     pub(super) what: &'static str,

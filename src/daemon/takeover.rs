@@ -120,7 +120,6 @@ impl Incumbent {
         }
     }
 
-    /// Resolves when another process asks.
     pub(crate) async fn request(&mut self) -> TakeoverRequest {
         match self.requests.recv().await {
             Some(request) => request,

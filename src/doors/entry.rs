@@ -25,7 +25,6 @@ const STRANGERS_MAX: usize = 4096;
 /// The first byte of a TLS connection: a handshake record (RFC 8446, 5.1). No request of Redis or HTTP begins so.
 const TLS_HANDSHAKE: u8 = 22;
 
-/// The protocol of a door.
 pub trait Protocol: Send + Sync + 'static {
     /// In the log: "the Redis protocol".
     const NAME: &'static str;
@@ -33,11 +32,9 @@ pub trait Protocol: Send + Sync + 'static {
     /// For a client without TLS, where it has to have it.
     const NEEDS_TLS: &'static str;
 
-    /// Serves a client to its end.
     fn serve(&self, guest: Guest<'_>) -> impl Future<Output = io::Result<End>> + Send;
 }
 
-/// A client that has come.
 pub struct Guest<'a> {
     pub(super) stream: &'a mut dyn Stream,
     /// `None`: over a Unix socket.
@@ -53,7 +50,6 @@ pub struct Guest<'a> {
     pub(super) draining: watch::Receiver<bool>,
 }
 
-/// The time limits of a client, and the most clients.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ClientLimits {
     pub(super) login_until: Instant,
@@ -63,7 +59,6 @@ pub(super) struct ClientLimits {
     pub(super) clients: u64,
 }
 
-/// Why a connection ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     /// The client went, or said that it goes.
@@ -103,7 +98,6 @@ impl Terms {
     }
 }
 
-/// The door, with those who came in.
 pub struct Door<P> {
     protocol: Arc<P>,
     terms: Box<dyn Fn() -> Terms + Send + Sync>,

@@ -46,7 +46,6 @@ pub struct Issuer {
     pub meter: Arc<DoorMeter>,
 }
 
-/// The user who asks for ids.
 #[derive(Debug, Clone)]
 pub(crate) struct Caller {
     pub(crate) login: Login,
@@ -176,7 +175,6 @@ impl Issuer {
         Some(block)
     }
 
-    /// `n` ids of the generator.
     pub(crate) async fn take(
         &self,
         caller: &Caller,
@@ -300,7 +298,7 @@ impl Issuer {
         denied
     }
 
-    /// With the user who asked, too.
+    /// Counts the refusal for the user who asked, too.
     fn noted_of(&self, caller: &Caller, denied: Denied) -> Denied {
         let usage = &caller.login.user.usage;
         match denied.outcome() {
@@ -370,7 +368,6 @@ impl Issuer {
         Ok(self.tables.generator_named(generator).is_some())
     }
 
-    /// One that the caller may look at.
     pub(crate) fn generator(&self, caller: &Caller, generator: &str) -> Result<GeneratorSpec, Denied> {
         caller.needs(Right::Read, generator)?;
         self.spec(caller, generator)
@@ -383,7 +380,6 @@ impl Issuer {
         Ok(self.tables.taken().of(&spec.name).last_at_door())
     }
 
-    /// The fields of an id of a timestamp generator.
     pub(crate) fn decode(&self, caller: &Caller, generator: &str, id: &[u8]) -> Result<Parts, Denied> {
         let spec = self.generator(caller, generator)?;
         let number = std::str::from_utf8(id).ok().filter(|id| id.bytes().all(|byte| byte.is_ascii_digit()));
@@ -402,7 +398,7 @@ impl Issuer {
     }
 }
 
-/// A client's text, as an error shows it.
+/// A client's text for an error: cut to [`NAME_CHARS_MAX`], since a client may send any length.
 pub(super) fn shortened(written: &str) -> String {
     written.chars().take(NAME_CHARS_MAX).collect()
 }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The outcome of a request for ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DrawOutcome {
     Given,
@@ -27,7 +26,6 @@ impl DrawOutcome {
     ];
 }
 
-/// The counts of one door.
 #[derive(Debug, Default)]
 pub struct DoorMeter {
     /// The requests by outcome, in the order of [`DrawOutcome::ALL`].
@@ -69,7 +67,6 @@ impl DoorMeter {
         DrawOutcome::ALL.iter().zip(&self.requests).map(|((_, word), n)| (*word, n.load(Ordering::Relaxed)))
     }
 
-    /// Ids that were given.
     pub fn ids(&self) -> u64 {
         self.ids.load(Ordering::Relaxed)
     }

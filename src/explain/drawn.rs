@@ -14,7 +14,7 @@ pub(super) enum Drawn {
     Nothing,
     /// The text is cut before this byte, so that a statement with calls is alone.
     Cut(usize),
-    /// A call is refused.
+    /// A call cannot be served.
     Refused(PlanRefusal),
     /// The text with ids in place of its calls, and lines that say what is drawn.
     Text { text: Vec<u8>, told: String },

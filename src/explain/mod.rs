@@ -23,7 +23,6 @@ use crate::sql::dialect::{ClientCharset, Dialect, Server, SqlMode};
 /// The server's version if nobody names one.
 pub const SERVER: &str = "10.11.6-MariaDB";
 
-/// Not as `SELECT VERSION()` shows it.
 #[derive(Debug, thiserror::Error)]
 #[error("--server {0:?} is not a version; write the version as SELECT VERSION() shows it")]
 pub struct NoVersion(pub String);
@@ -37,7 +36,6 @@ pub struct ExplainInput<'a> {
     pub server_version: &'a str,
 }
 
-/// The explanation of a text.
 #[derive(Debug)]
 pub struct Explained {
     /// The explanation as it is printed, statement by statement.

@@ -52,7 +52,6 @@ impl From<Option<String>> for Database {
     }
 }
 
-/// The result of planning one text.
 struct Judged {
     planned: Planned,
     /// The text names a table by itself that has a rule in these databases, and which database it means

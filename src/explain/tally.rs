@@ -12,7 +12,7 @@ use crate::sql::digest::Digest;
 /// Digests that are told apart; all others are one.
 const DIGESTS_MAX: usize = 10_000;
 
-/// The worst first.
+/// The worst first: rows are listed in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Outcome {
@@ -26,7 +26,6 @@ pub(crate) enum Outcome {
     Left,
 }
 
-/// The result for one statement.
 #[derive(Debug, Clone)]
 pub(crate) struct Said {
     pub(crate) outcome: Outcome,
@@ -52,7 +51,6 @@ fn printable(text: &str) -> String {
 /// Statements of one digest that come out the same.
 #[derive(Debug, Serialize)]
 struct Row {
-    /// Times that it ran.
     count: u64,
     /// Times that it was prepared to be run later.
     prepared: u64,

@@ -193,9 +193,9 @@ impl To<'_> {
 
     async fn note_floor(self, floor: u64) -> Result<(), StoreError> {
         let noted = change(&**self.store, self.key, |record: Option<BindingRecord>| match record {
-            // Whoever moves it on asks for the bounds itself.
+            // The process that assigns the table to another generator asks for the bounds itself.
             Some(record) if record.floor >= floor || record.generator != self.generator => None,
-            // One that somebody has removed is made again: the floor is known here alone.
+            // A record that somebody has removed is made again: the floor is known here alone.
             record => Some(assigned_to(record, self.generator, floor)),
         });
         noted.await.map(drop)

@@ -9,7 +9,7 @@ pub(super) const RUN_MAX: u64 = 1 << 32;
 /// The distances of the ids of one statement from its first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spacing {
-    /// Distance of two ids that follow each other.
+    /// The distance of two ids that follow each other within a tick, or in all where there are no ticks.
     pub step: NonZeroU64,
     /// The ticks of timestamps, if they do not adjoin. `None`: however many ids there are, they are one run.
     pub ticks: Option<Ticks>,

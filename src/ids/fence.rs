@@ -80,7 +80,7 @@ struct Seen {
     record: GeneratorRecord,
 }
 
-/// A raise whose outcome is not known.
+/// A raise whose outcome is not known. Its token tells later if the record in the store is ours.
 #[derive(Clone)]
 struct Doubt {
     token: String,
@@ -93,7 +93,7 @@ struct Doubt {
 pub(super) enum Raise {
     /// Ids from `from` up to below `to` are ours.
     Raised { from: u64, to: u64 },
-    /// The plan wanted nothing at this bound.
+    /// The caller's plan wanted nothing at this bound, so nothing was written.
     Declined { bound: u64 },
 }
 
@@ -188,7 +188,6 @@ impl Fence {
         Ok(false)
     }
 
-    /// Reads what stands in the store.
     pub(super) async fn refresh(&mut self) -> Result<(), StoreError> {
         let found = self.store.load(&self.subject.key).await?;
         self.accept(found)

@@ -46,7 +46,7 @@ pub enum Advanced {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stats {
-    /// Since this process opened it.
+    /// Ids issued since this process opened it.
     pub issued: u64,
     /// Ids that can be issued without the store.
     pub reserved: u64,
@@ -58,7 +58,7 @@ pub struct Stats {
     pub headroom: u64,
     /// Explicit ids that lay in other proxies' ranges.
     pub explicit_elsewhere: u64,
-    /// Explicit ids that were not followed.
+    /// Explicit ids that lay too far above the bound, and were not followed.
     pub explicit_too_far: u64,
     /// The store's last error, until it answers again.
     pub trouble: Option<String>,
@@ -80,7 +80,7 @@ pub struct Sequence {
     notes: Mutex<Notes>,
 }
 
-/// The notes that the refiller keeps from one time to the next.
+/// The state that the refiller keeps from one store write to the next.
 struct Notes {
     demand: Demand,
     /// The store's last error, until it answers again.

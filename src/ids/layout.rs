@@ -24,7 +24,6 @@ const PER_SECOND_MIN: u64 = 1_000;
 /// A longer tick tells nobody when an id was made.
 const TICK_MICROS_MAX: u64 = 60_000_000;
 
-/// The content of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     /// Ticks since the epoch.
@@ -346,7 +345,6 @@ impl Layout {
         self.random_start
     }
 
-    /// The last tick that ids can have.
     pub fn last_tick(&self) -> u64 {
         self.timestamp.max()
     }
@@ -372,7 +370,6 @@ impl Layout {
         NonZeroU64::MIN.saturating_add(1).saturating_pow(lowest.shift)
     }
 
-    /// The distances between the ids of one statement.
     pub fn spacing(&self) -> Spacing {
         let distance = NonZeroU64::MIN.saturating_add(1).saturating_pow(self.timestamp.shift);
         let ticks = Ticks { ids: self.per_tick(), distance };

@@ -5,7 +5,7 @@ use std::fmt;
 
 /// A raise to at most so many times what is in use is nobody's typing error.
 const TIMES_MAX: u64 = 1_000;
-/// A generator that has just begun.
+/// Ids that count as in use at least: else each raise of a generator that has just begun, with none in use, would need a second word.
 const IN_USE_MIN: u64 = 1_000;
 
 /// The facts that are known of a generator that is to be raised.

@@ -55,7 +55,7 @@ pub struct Timestamp {
 
 struct State {
     watch: Watch,
-    /// The clock as it is, for the drift.
+    /// The machine's clock as it was read last, whether its leap is followed or not.
     wall: Moment,
     reserve: Reserve,
     is_awake: bool,
@@ -309,7 +309,6 @@ impl Timestamp {
         }
     }
 
-    /// The length of a tick.
     fn tick(&self) -> Duration {
         Duration::from_micros(self.spec.layout.tick_micros().get())
     }
@@ -468,7 +467,6 @@ impl Drop for Waiting<'_> {
 #[cfg(test)]
 mod tests;
 
-/// The state of a timestamp generator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stats {
     /// The time of the next id, at the earliest.
@@ -483,7 +481,6 @@ pub struct Stats {
     pub epoch: Moment,
     /// When the layout runs out.
     pub end: Moment,
-    /// Which node it is.
     pub node: u64,
     /// The store's last error, until it answers again.
     pub trouble: Option<String>,

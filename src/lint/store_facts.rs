@@ -15,7 +15,6 @@ pub enum StoreKind {
     Mysql,
 }
 
-/// The known facts about the store.
 #[derive(Debug, Clone)]
 pub struct StoreFacts {
     pub kind: StoreKind,
@@ -40,7 +39,6 @@ pub struct Denied {
 }
 
 impl StoreFacts {
-    /// The facts from all records of a store.
     pub fn of(kind: StoreKind, records: &[(Key, Versioned<Json>)]) -> Self {
         let mut facts = StoreFacts::unread(kind, String::new());
         let (mut generators, mut damaged) = (BTreeMap::new(), None);
@@ -62,12 +60,12 @@ impl StoreFacts {
         facts
     }
 
-    /// One that is not there yet.
+    /// The facts of a store that is not made yet.
     pub fn empty(kind: StoreKind) -> Self {
         StoreFacts::of(kind, &[])
     }
 
-    /// One that did not answer, or may not be opened.
+    /// The facts of a store that did not answer, or may not be opened.
     pub fn unread(kind: StoreKind, why: impl Into<String>) -> Self {
         StoreFacts {
             kind,

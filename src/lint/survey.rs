@@ -16,7 +16,7 @@ use crate::table_name::{FoldedName, NameCase};
 
 /// A base table with a rule of its own or of a pattern's.
 pub(super) struct Live<'a> {
-    /// With a column's name in place of "auto".
+    /// The rule, with a column's name in place of "auto".
     pub(super) rule: Arc<Rule>,
     pub(super) spec: GeneratorSpec,
     pub(super) table: &'a TableFacts,
@@ -116,12 +116,10 @@ impl Live<'_> {
         of_tables && is_number && self.rule.collide == Collide::Raise && self.rule.explicit != Explicit::Keep
     }
 
-    /// The table and its rule.
     pub(super) fn place(&self) -> Where {
         Where::table(&self.table.schema, &self.table.name).at(&self.rule.origin)
     }
 
-    /// The column, and its rule.
     pub(super) fn column_place(&self, column: &ColumnFacts) -> Where {
         self.place().column(&column.shape.name)
     }

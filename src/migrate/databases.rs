@@ -34,7 +34,7 @@ pub struct Group<'a> {
     pub generators_of: String,
     /// Each name once, also where several databases have it.
     pub tables: Vec<&'a Surveyed>,
-    /// All of them.
+    /// Each table of each database.
     pub all: Vec<&'a Surveyed>,
 }
 

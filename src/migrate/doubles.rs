@@ -7,7 +7,6 @@ use std::collections::VecDeque;
 pub struct Doubles {
     pub ids: u64,
     pub first: Vec<Double>,
-    /// Ids that were compared.
     pub compared: u64,
 }
 

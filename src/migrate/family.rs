@@ -29,7 +29,6 @@ pub fn is_narrow(column: &ColumnShape) -> bool {
     column.data_type != "bigint" && column.highest().is_some()
 }
 
-/// A column, by its table and name.
 pub type TableColumn = (TableName, String);
 
 /// The columns that keys tie to these, themselves first and each once; and those keys.

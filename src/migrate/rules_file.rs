@@ -15,7 +15,6 @@ use crate::rules::{RuleSet, pattern};
 pub struct Addition {
     /// Or a pattern of shards.
     pub table: String,
-    /// The number of tables that the rule is for.
     pub tables: usize,
     pub column: String,
     pub generator: String,
@@ -48,7 +47,6 @@ pub fn file_name(schema: &str) -> String {
     format!("{}.toml", schema.chars().map(plain).collect::<String>())
 }
 
-/// The contents that a rules file is to have.
 #[derive(Debug, Clone)]
 pub struct Part<'a> {
     pub databases: &'a Databases,
@@ -129,7 +127,7 @@ fn is_exact(base: &str, table: &Surveyed, all: &[&Surveyed]) -> bool {
         })
 }
 
-/// A name for a generator that no rule has yet.
+/// A name for a generator that no rule has yet, of letters, digits, `_` and `-`, as the rules demand.
 fn unused_name(table: &str, schema: &str, found: &[Addition], rules: &RuleSet) -> String {
     let base = generator_name(table);
     let mut name = base.clone();

@@ -25,7 +25,6 @@ pub struct Subject {
     pub counter_from: Result<u64, &'static str>,
 }
 
-/// One step of the way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
     pub name: &'static str,
@@ -44,7 +43,6 @@ pub enum Sql {
     Body(String),
 }
 
-/// The form in which steps are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Print {
     /// To be read: all statements are comments, for no client may run all steps at once.

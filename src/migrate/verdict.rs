@@ -50,7 +50,7 @@ pub enum Outcome {
 pub enum Old {
     /// Nobody said up to which number they are old.
     Unknown,
-    /// The account sees itself only.
+    /// The account sees only its own sessions.
     Unseen,
     Live(Vec<ServerConnection>),
 }
@@ -69,7 +69,7 @@ pub struct TableFacts {
     pub counter: Option<u64>,
     /// The highest id, read after the counter.
     pub highest: u64,
-    /// By a trigger that the account may see.
+    /// A trigger that the account may see refuses INSERTs without an id.
     pub is_guarded: bool,
     /// Ids above it were looked at; `None`: all of them.
     pub since: Option<u64>,

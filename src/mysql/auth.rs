@@ -47,7 +47,6 @@ pub enum Transport {
     Tls,
 }
 
-/// The transports of the two sides of the proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sides {
     pub client: Transport,
@@ -92,7 +91,6 @@ impl Plugin {
     }
 }
 
-/// Why the exchange cannot go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AuthError {
     #[error("the server's authentication packet: {0}")]
@@ -162,7 +160,6 @@ enum State {
     ServerKeyAsked(Zeroizing<Vec<u8>>),
 }
 
-/// One authentication exchange.
 pub struct AuthRelay {
     sides: Sides,
     plugin: Plugin,
@@ -174,9 +171,8 @@ pub struct AuthRelay {
 }
 
 impl AuthRelay {
-    /// For the exchange that a handshake response or COM_CHANGE_USER begins: its auth response is to be given to
-    /// [`Self::from_client`] first. `plugin`: what made that response; `nonce`: what the server's greeting or its last
-    /// auth switch gave.
+    /// For the exchange that a handshake response or COM_CHANGE_USER begins: its auth response is to be given to [`Self::from_client`]
+    /// first. `plugin`: what made that response; `nonce`: what the server's greeting or its last auth switch gave.
     pub fn new(sides: Sides, capabilities: Capabilities, plugin: &[u8], nonce: &[u8]) -> Self {
         AuthRelay {
             sides,
@@ -250,8 +246,7 @@ impl AuthRelay {
         match (self.plugin.trusts(self.sides.client), server_trusts) {
             _ if no_password => return None,
             (true, false) => {}
-            // A plain client has encrypted its password already, with a key that it has on disk. A plain server has
-            // that key too.
+            // A plain client has encrypted its password already, with a key that it has on disk. A plain server has that key too.
             (false, true) => return Some(AuthStep::Pinned(payload.to_vec())),
             (true, true) | (false, false) => return None,
         }
@@ -269,7 +264,7 @@ impl AuthRelay {
         self.plugin = read(&mut r).map_err(AuthError::Server)?;
         self.nonce = trim_nonce(r.rest()).to_vec();
         self.state = State::First;
-        // Before the client sends it.
+        // A clear password is refused here, before the client sends it.
         self.refuse_clear()
     }
 

@@ -74,7 +74,6 @@ impl Capabilities {
         u32::try_from(self.0 >> 32).unwrap_or_default()
     }
 
-    /// True if all bits of `other` are set.
     pub fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }

@@ -33,7 +33,6 @@ const HIGH_LEVEL_BYTES_MAX: usize = 256 * 1024;
 /// Unpacking states that a thread keeps.
 const SPARE_MAX: usize = 8;
 
-/// The algorithm that packs the bodies of one connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Algorithm {
     Zlib,
@@ -48,7 +47,6 @@ pub enum Packing {
     Zstd { level: u8 },
 }
 
-/// The compression that a connection has agreed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Agreed {
     pub reads: Algorithm,
@@ -60,7 +58,6 @@ pub struct Agreed {
 #[error("Invalid zstd compression level for algorithm 'zstd'")]
 pub struct BadLevel;
 
-/// The reason why a peer's frames cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
     #[error("a compressed packet has a body that is not valid {0:?} data")]
@@ -184,7 +181,6 @@ fn packed(plain: &[u8], packing: Packing, room: &mut [u8]) -> Option<usize> {
     }
 }
 
-/// The state of unpacking one body.
 enum Unpacking {
     Zlib(Decompress),
     Zstd(Decoder<'static>),
@@ -247,7 +243,6 @@ impl Unpacking {
     }
 }
 
-/// The state of the reading of frames.
 enum State {
     // So many bytes of a header are there.
     Header(usize),

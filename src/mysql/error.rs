@@ -82,7 +82,6 @@ impl Refusal {
             // ER_UNSUPPORTED_PS, ER_WRONG_ARGUMENTS
             Refusal::UnsupportedPrepared => (1295, *b"HY000"),
             Refusal::WrongArguments => (1210, *b"HY000"),
-            // ER_MALFORMED_PACKET
             Refusal::MalformedPacket => (1835, *b"HY000"),
             Refusal::Statement(_) => (1235, *b"42000"),
             Refusal::UnknownStatement(_) => (1243, *b"HY000"),

@@ -146,7 +146,6 @@ impl<'a> OkPacket<'a> {
         out
     }
 
-    /// The offset of the status in the payload.
     pub fn status_at(&self) -> usize {
         self.status_at
     }
@@ -173,7 +172,6 @@ fn numbered(info: &[u8], label: &[u8]) -> u64 {
     digits.fold(0, |sum: u64, digit| sum.wrapping_mul(10).wrapping_add(u64::from(digit - b'0')))
 }
 
-/// The changes to an OK packet.
 #[derive(Debug, Clone, Copy)]
 pub struct Patch<'a> {
     /// `None`: it stays.

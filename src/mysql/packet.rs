@@ -25,7 +25,6 @@ impl Header {
         Some(Header { payload_bytes, packet_nr: r.u8("packet number").ok()? })
     }
 
-    /// True if another packet of the same payload follows.
     pub fn continues(self) -> bool {
         self.payload_bytes == PAYLOAD_BYTES_MAX
     }
@@ -35,7 +34,6 @@ impl Header {
         HEADER_BYTES + self.payload_bytes
     }
 
-    /// The header's bytes as they travel.
     pub fn bytes(self) -> [u8; HEADER_BYTES] {
         // At most 0xFF_FFFF, by construction.
         let [a, b, c, ..] = self.payload_bytes.to_le_bytes();
@@ -66,7 +64,6 @@ pub fn as_packets(packet_nr: u8, payload: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The number of packets that a payload of this length takes.
 pub fn packets_of(payload_bytes: usize) -> usize {
     payload_bytes / PAYLOAD_BYTES_MAX + 1
 }

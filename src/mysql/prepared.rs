@@ -55,7 +55,6 @@ impl ParamType {
     }
 }
 
-/// The value that the client bound to a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ParamValue<'a> {
     Null,
@@ -77,7 +76,6 @@ pub enum Scalar<'a> {
     Other,
 }
 
-/// One parameter: its type and what is bound to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Param<'a> {
     pub kind: ParamType,

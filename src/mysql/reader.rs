@@ -26,12 +26,10 @@ impl<'a> Reader<'a> {
         Reader { rest: bytes, len: bytes.len() }
     }
 
-    /// Bytes read so far.
     pub fn position(&self) -> usize {
         self.len - self.rest.len()
     }
 
-    /// Bytes that are left.
     pub fn left(&self) -> usize {
         self.rest.len()
     }

@@ -65,7 +65,6 @@ pub enum ResponseProgress {
     NextResult,
     /// The client sends a file's bytes now, then the server goes on.
     ClientSendsFile,
-    /// The response is complete.
     Done,
 }
 
@@ -91,7 +90,6 @@ pub struct PrepareOk {
     pub statement_id: u32,
     pub columns: u16,
     pub params: u16,
-    /// True if definitions follow.
     pub definitions: bool,
 }
 
@@ -119,7 +117,6 @@ pub fn is_plain_row(payload_bytes: usize, first: u8) -> bool {
     (1..PAYLOAD_BYTES_MAX).contains(&payload_bytes) && first < 0xFE
 }
 
-/// Follows one command's response.
 #[derive(Debug, Clone, Copy)]
 pub struct Follower {
     state: State,
@@ -130,7 +127,7 @@ pub struct Follower {
     status: Option<u16>,
     /// COM_STMT_PREPARE's OK said that only the EOFs of definitions follow, where there are any.
     without_definitions: bool,
-    /// A cursor was asked for.
+    /// Only then may the EOF after the columns end the response: the rows are fetched by later commands.
     may_open_cursor: bool,
 }
 
@@ -214,12 +211,10 @@ impl Follower {
         matches!(self.state, State::PrepareFirst)
     }
 
-    /// True if the next packet is the EOF after a prepared statement's parameters.
     pub fn awaits_params_eof(&self) -> bool {
         matches!(self.state, State::PrepareParamsEof { .. })
     }
 
-    /// True if the next packet defines a parameter of a prepared statement.
     pub fn awaits_param(&self) -> bool {
         matches!(self.state, State::PrepareParams { .. })
     }

@@ -70,7 +70,6 @@ async fn of_table(config: &Config, mysql: &Mysql) -> StoreFacts {
     }
 }
 
-/// The facts of a store in a table.
 struct Seen {
     server: ServerFacts,
     /// The table: of a store in Leaf's table, the one of ours beside it.

@@ -44,7 +44,6 @@ impl OperatorStore {
         Self::make(config).await
     }
 
-    /// Opens the store like [`Self::open`], and makes it if there is none.
     pub async fn open_or_make(config: &Config) -> anyhow::Result<Self> {
         let operator = Self::make(config).await?;
         record::has_not_moved(&*operator.store).await?;
@@ -99,13 +98,13 @@ impl OperatorStore {
     }
 }
 
-/// For the proxy that it configures.
+/// Opens the store as a proxy uses it. Commands use [`OperatorStore`].
 pub async fn open(config: &Config) -> anyhow::Result<Arc<dyn Store>> {
     let opening = async {
         let store = open_kind(config).await?;
         match record::has_not_moved(&*store).await {
             Ok(()) => Ok(store),
-            // One that is late looks when it opens.
+            // A store that is late is looked at when it opens.
             Err(error) if error.passes() => Ok(store),
             Err(error) => {
                 store.close().await;

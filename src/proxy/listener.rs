@@ -74,8 +74,7 @@ impl Server {
         }
     }
 
-    /// Another process accepts: sessions go on for the drain timeout, or until `stop` resolves;
-    /// then as [`Server::drain`].
+    /// Another process accepts: sessions go on for the drain timeout, or until `stop` resolves; then as [`Server::drain`].
     pub async fn outlive(self, stop: impl Future<Output = ()>, hurry: impl Future<Output = ()>) {
         let drain_timeout = self.drain_timeout();
         self.listener.leave();
@@ -90,8 +89,7 @@ impl Server {
         end(sessions, &draining, drain_timeout, hurry).await;
     }
 
-    /// Lets sessions end where nothing is lost by it, for at most the drain timeout. `hurry` ends
-    /// the wait at once.
+    /// Lets sessions end where nothing is lost by it, for at most the drain timeout. `hurry` ends the wait at once.
     pub async fn drain(self, hurry: impl Future<Output = ()>) {
         let drain_timeout = self.drain_timeout();
         let Server { listener, draining, sessions, .. } = self;

@@ -1,5 +1,4 @@
-//! The proxy: from an accepted connection to the end of its session. Each room uses those below it
-//! only.
+//! The proxy: from an accepted connection to the end of its session. Each room uses those below it only.
 //!
 //! | room | what it does |
 //! |---|---|

@@ -1,5 +1,4 @@
-//! A session's protocol state, without its sockets: two lanes, what is outstanding, and what the
-//! session knows of itself.
+//! A session's protocol state, without its sockets: two lanes, what is outstanding, and what the session knows of itself.
 //!
 //! [`Relay::up_step`] (in `upstream`) understands the client's bytes, [`Relay::down_step`] (in
 //! `downstream`) the backend's. Both only move lanes and the queue; whatever needs waiting comes
@@ -42,11 +41,10 @@ use crate::rewrite::plan::Plan;
 use crate::sessions::Count;
 use crate::tables::InForce;
 
-/// The longest packet that steers a response (OK with session state, ERR, LOCAL INFILE request):
-/// far above what servers send.
+/// The longest packet that steers a response (OK with session state, ERR, LOCAL INFILE request): far above what servers send.
 pub(super) const CONTROL_BYTES_MAX: usize = 2 << 20;
 
-/// A command that is looked at.
+/// The client's present command, for the timings. A command that is decided at once was also sent when it arrived.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Came {
     pub(super) at: Instant,
@@ -95,13 +93,11 @@ pub(super) struct Relay {
     pub(super) client_has_ended: bool,
 }
 
-/// The position of the client's lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum UpState {
     /// Between two commands.
     Boundary,
-    /// Inside a packet that passes as it is; `continues`: another packet of the same payload
-    /// follows.
+    /// Inside a packet that passes as it is; `continues`: another packet of the same payload follows.
     Passing { left: usize, continues: bool },
     /// Before a packet that continues a passing payload.
     Continued,
@@ -109,8 +105,7 @@ pub(super) enum UpState {
     Discarding { command: Command, left: usize, continues: bool, packets: usize },
     /// The backend has asked for a file for LOAD DATA LOCAL, in a packet of this number.
     Asked { packet_nr: u8 },
-    /// The client sends it: `left` bytes of the present packet; the next one has this number for
-    /// the backend.
+    /// The client sends it: `left` bytes of the present packet; the next one has this number for the backend.
     File { left: usize, continues: bool, packet_nr: u8 },
 }
 
@@ -122,18 +117,16 @@ pub(super) struct Framed {
     pub(super) backend: bool,
 }
 
-/// The position of the backend's lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DownState {
     /// Between two packets.
     Boundary,
     /// Between two packets, before an answer that was announced to the client's side.
     Announced,
-    /// Inside a packet that passes as it is.
+    /// Inside a packet that passes as it is: nobody looks at the `left` bytes.
     Passing { left: usize },
 }
 
-/// The result of one step of a lane.
 #[derive(Debug)]
 pub(super) enum Step {
     /// Something was understood; ask again.
@@ -154,27 +147,22 @@ pub(super) enum Step {
 /// An event that a lane cannot handle by itself.
 #[derive(Debug)]
 pub(super) enum Event {
-    /// Ids that a client wrote are stored: the generator is to be raised above them, then the
-    /// result is looked at again.
+    /// Ids that a client wrote are stored: the generator is to be raised above them, then the result is looked at again.
     FollowExplicit,
     /// A command is there whole. The client's lane is clear.
     Command(Arrived),
-    /// A statement that is too long to be read; its beginning lies at the start of the client's
-    /// window, which is clear.
+    /// A statement that is too long to be read; its beginning lies at the start of the client's window, which is clear.
     TooLong(Command),
-    /// The backend must be asked which of our ids is the smallest in the table, before the OK
-    /// packet goes on.
+    /// The backend must be asked which of our ids is the smallest in the table, before the OK packet goes on.
     SmallestId(SmallestId),
     /// The backend must be asked for the session's `LAST_INSERT_ID()`, before the OK packet continues. Nothing was sent
     /// after the command that is answered; the server's lane is clear.
     UpdatedId,
     /// An INSERT's id may have been in the table already. The server's lane is clear.
     Collided,
-    /// A peer broke the protocol.
     Violation(Violation),
 }
 
-/// The decision on a control packet.
 pub(super) enum Fate {
     Pass,
     Drop,
@@ -269,8 +257,7 @@ impl Relay {
         self.send_own(purpose, Reply::Query, &payload);
     }
 
-    /// Closes what a COM_STMT_PREPARE of ours has left on the server, by the packet that answered
-    /// it.
+    /// Closes what a COM_STMT_PREPARE of ours has left on the server, by the packet that answered it.
     pub(super) fn close_own(&mut self, answer: &[u8]) {
         if let Ok(ok) = PrepareOk::parse(answer, self.forms) {
             self.close(ok.statement_id);
@@ -482,8 +469,7 @@ impl Relay {
         Step::Moved
     }
 
-    /// The backend has asked for a file, in a packet of this number: the client's packets up to an
-    /// empty one are its content.
+    /// The backend has asked for a file, in a packet of this number: the client's packets up to an empty one are its content.
     pub(super) fn expect_file(&mut self, packet_nr: u8) -> Step {
         if self.up_state != UpState::Boundary {
             return Step::Event(Event::Violation(Violation::FileOutOfTurn));

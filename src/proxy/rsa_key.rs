@@ -12,7 +12,6 @@ pub use crate::mysql::auth::OwnKey as RsaKey;
 #[derive(Default)]
 pub struct KeyCell(OnceCell<Arc<RsaKey>>);
 
-/// No key could be made.
 #[derive(Debug, thiserror::Error)]
 #[error("no RSA key could be made")]
 pub struct NoKey;

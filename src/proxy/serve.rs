@@ -52,7 +52,6 @@ pub async fn run(
     serve(logged_in?, shared, here).await
 }
 
-/// Serves a client that has logged in.
 pub async fn serve(logged_in: LoggedIn, shared: Shared, here: SessionHandle) -> Result<End, SessionError> {
     here.is(logged_in.who());
     let mut session = Session::new(logged_in, shared, here);

@@ -1,6 +1,5 @@
 //! An entry of a log: one action of a connection.
 
-/// One action of a connection.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Entry {
     /// `None`: the log does not say.

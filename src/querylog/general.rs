@@ -1,10 +1,11 @@
-//! The general query log: `time`, a tab, the connection's number, a command, a tab, its argument;
-//! lines without the first belong to the argument before them. MySQL writes the time in every
-//! entry, MariaDB where the second has changed.
+//! The general query log: `time`, a tab, the connection's number, a command, a tab, its argument; lines without the first belong to the
+//! argument before them. MySQL writes the time in every entry, MariaDB where the second has changed. Sources:
+//! <https://dev.mysql.com/doc/refman/8.4/en/query-log.html>, <https://mariadb.com/kb/en/general-query-log/>.
 
 use crate::querylog::entry::{Entry, What};
 
-/// The names of the servers' commands (MySQL's and MariaDB's sql/sql_parse.cc, `command_name`).
+/// The names of the servers' commands: `Command_names` in <https://github.com/mysql/mysql-server/blob/8.4/sql/sql_parse.cc>,
+/// `command_name` in <https://github.com/MariaDB/server/blob/11.4/sql/sql_parse.cc>.
 const COMMANDS: &str = "Query, Execute, Prepare, Close stmt, Reset stmt, Long Data, Fetch, Bulk_execute, \
     Connect, Quit, Change user, Init DB, Reset Connection, Ping, Set option, Statistics, \
     Binlog Dump, Binlog Dump GTID, Clone, Com_multi, Connect Out, Create DB, Daemon, Debug, \

@@ -23,7 +23,6 @@ impl<R: BufRead> Lines<R> {
         Lines { from, line: Vec::new(), bytes_max, number: 0 }
     }
 
-    /// The next line; `None` after the last.
     pub(crate) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
         self.line.clear();
         let most = u64::try_from(self.bytes_max).unwrap_or(u64::MAX).saturating_add(1);

@@ -28,7 +28,6 @@ pub(crate) struct Log<R> {
     bytes_max: usize,
     open: Option<general::Open>,
     slow: Slow,
-    /// Entries that are ready to be told.
     ready: std::collections::VecDeque<Entry>,
     has_ended: bool,
     /// Lines that belong to no entry.
@@ -36,7 +35,7 @@ pub(crate) struct Log<R> {
 }
 
 impl<R: BufRead> Log<R> {
-    /// Statements are kept up to `bytes_max`.
+    /// A statement of more than `bytes_max` is told as [`What::TooLong`].
     pub(crate) fn new(from: R, format: Format, bytes_max: usize) -> Self {
         Log {
             lines: Lines::new(from, bytes_max.saturating_add(PREFIX_BYTES_MAX)),

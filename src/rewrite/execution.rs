@@ -19,11 +19,9 @@ enum IdPlace {
 pub struct Draft {
     /// By row.
     places: Vec<(u32, IdPlace)>,
-    /// The number of ids that the execution takes.
     pub ids: u32,
     /// Ids that the client wrote or bound itself.
     pub explicit: Vec<i128>,
-    /// The id of the last row.
     pub last: LastId,
     /// The id's column.
     is_unsigned: bool,

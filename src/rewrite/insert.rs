@@ -23,7 +23,6 @@ mod staged;
 mod style;
 mod valued;
 
-/// Why there is no plan.
 #[derive(Debug)]
 pub(super) enum Unplanned {
     /// "why; what to write instead"
@@ -50,7 +49,6 @@ pub(super) fn unreadable<T>(what: impl Into<String>) -> Planning<T> {
     Err(Unplanned::Unreadable(what.into()))
 }
 
-/// The facts known about one statement.
 pub(super) struct Context<'a> {
     pub(super) statement: usize,
     pub(super) target: &'a Arc<Target>,

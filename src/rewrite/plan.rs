@@ -168,7 +168,6 @@ pub struct InsertPlan {
     /// Integers that the client wrote itself, in the order of the rows, for the rule's `explicit`.
     /// Values without a known integer (strings of a string column) are left out.
     pub explicit: Vec<i128>,
-    /// The id of its last row.
     pub last: LastId,
     pub updated_ids: UpdatedIds,
     pub style: Style,

@@ -21,7 +21,6 @@ use super::plan::{InsertPlan, Plan};
 use crate::ids::block::IdBlock;
 use crate::sql::dialect::{ClientCharset, Dialect, SqlMode};
 
-/// The result of the second opinion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Opinion {
     /// The ids are all that has changed, and stand where they belong.

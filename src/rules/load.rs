@@ -304,12 +304,10 @@ fn place_of(schema: &str, written: &str, is_whole: bool) -> GeneratorKey {
 
 #[cfg(test)]
 impl RuleSet {
-    /// The rules of a file with this text.
     pub(crate) fn of_text(text: &str) -> RuleSet {
         RuleSet::of_texts(&[text])
     }
 
-    /// The rules of several files.
     pub(crate) fn of_texts(texts: &[&str]) -> RuleSet {
         let mut findings = Findings::default();
         let mut parse = |text: &&str| toml_file::parse(Path::new("rules.toml"), text, None, &mut findings);

@@ -15,7 +15,6 @@ mod words;
 use self::words::{Lengths, Piece, is_word_byte, longest_word};
 use super::pattern::{self, is_pattern};
 
-/// The facts that were found in a text.
 #[allow(clippy::struct_excessive_bools)] // Independent facts, not states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Mention {
@@ -269,7 +268,6 @@ fn bit(place: usize) -> Schemas {
     1 << place.min(63)
 }
 
-/// The facts that were found in a text so far.
 #[allow(clippy::struct_excessive_bools)] // Independent facts, not states.
 #[derive(Default)]
 struct Found {

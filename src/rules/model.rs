@@ -216,7 +216,6 @@ pub enum GeneratorKind {
 }
 
 impl GeneratorKind {
-    /// The distances between the ids of one statement.
     pub fn spacing(&self) -> Spacing {
         match self {
             GeneratorKind::Sequence(sequence) => Spacing::by(sequence.step),

@@ -41,11 +41,11 @@ pub struct RuleSet {
     generators: BTreeMap<GeneratorName, GeneratorSpec>,
     /// The templates from which the generators of tables and schemas are made.
     templates: Vec<GeneratorSpec>,
-    /// In the order of files and lines.
+    /// In the order of files and lines, in which they are listed.
     rules: Vec<Arc<Rule>>,
-    /// By names as they are written.
+    /// For servers that tell letter case apart: by names as they are written.
     sensitive: Index,
-    /// By names in lower case.
+    /// For other servers: by names in lower case.
     insensitive: Index,
     modes: Modes,
 }
@@ -73,7 +73,7 @@ impl Drawn<'_> {
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Index {
     by_schema: BTreeMap<String, SchemaRules>,
-    /// By patterns of schemas.
+    /// By the pattern of schemas that a rule was written for.
     wide: BTreeMap<String, SchemaRules>,
 }
 
@@ -154,7 +154,7 @@ impl RuleSet {
             return Arc::clone(rule);
         }
         let mut rule = rule.of_table(schema, table);
-        // One that is defined by its name is as it is defined.
+        // A generator that is defined by its name keeps that definition; a template makes only what is not defined.
         rule.made_from = rule.made_from.filter(|_| !self.generators.contains_key(&rule.generator));
         Arc::new(rule)
     }
@@ -183,7 +183,6 @@ impl RuleSet {
         self.modes.shadow
     }
 
-    /// True if a pattern of schemas means this schema.
     pub fn is_meant_by_pattern(&self, case: NameCase, schema: &str) -> bool {
         self.index(case).wide(&case.folded(schema)).next().is_some()
     }

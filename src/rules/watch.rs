@@ -14,7 +14,7 @@ use super::load::files_of;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mark {
     folder: PathBuf,
-    /// Or why the folder cannot be read.
+    /// `Err`: why the folder cannot be read.
     files: Result<Vec<(PathBuf, Option<FileMark>)>, String>,
 }
 

@@ -60,19 +60,18 @@ impl std::fmt::Debug for Control {
     }
 }
 
-/// Cloned, it is the same.
+/// All clones share the connections.
 #[derive(Debug, Clone)]
 pub(super) struct Account(Arc<Inner>);
 
 #[derive(Debug)]
 pub(super) struct Inner {
     user: String,
-    /// In the order of the configuration.
+    /// In the order of `backend.address`.
     servers: Vec<Server>,
     primary: Primary,
 }
 
-/// One address.
 #[derive(Debug)]
 struct Server {
     address: Address,
@@ -109,7 +108,7 @@ impl Account {
         self.0.connection(self.0.primary.get(), limit).await
     }
 
-    /// One that is none of the few that queries share.
+    /// A connection outside of the pool: what its session holds, such as a named lock, must not pass to another query.
     pub(super) async fn own_connection(&self, limit: Duration) -> Result<Conn, SchemaError> {
         let inner = &self.0;
         let server = inner.servers.get(inner.primary.get()).ok_or(SchemaError::Timeout(limit))?;
@@ -134,7 +133,7 @@ impl Inner {
         &self.primary
     }
 
-    /// With the address of this place in the configuration.
+    /// `nth`: the address's place in `backend.address`.
     pub(super) async fn connection(&self, nth: usize, limit: Duration) -> Result<Conn, SchemaError> {
         let server = self.servers.get(nth).ok_or(SchemaError::Timeout(limit))?;
         self.connected(server, limit, server.pool.get_conn()).await

@@ -230,7 +230,6 @@ impl Schema {
         Ok((fired.any || count(2) > 0).then_some(fired))
     }
 
-    /// The table's storage engine.
     pub async fn engine(&self, schema: &str, table: &str) -> Result<Option<String>, SchemaError> {
         let sql = "SELECT engine FROM information_schema.tables WHERE table_schema = ? AND table_name = ?";
         let rows = self.read(sql, vec![schema.into(), table.into()], self.timeout).await?;

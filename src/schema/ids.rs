@@ -228,7 +228,7 @@ pub fn smallest_query(
         );
     }
     if last - first < TEXTS_MAX {
-        // By an index, if there is one.
+        // The ids as a list of texts: an index of the text column can serve it.
         let ids = (0..).map_while(|k| first.checked_add(spacing.offset(k)?)).take_while(|id| *id <= last);
         let texts: Vec<_> = ids.map(|id| format!("'{id}'")).collect();
         return format!(

@@ -140,7 +140,7 @@ impl Schema {
         Ok(names.into_iter().filter(|name| rules.is_meant_by_pattern(case, name)).collect())
     }
 
-    /// All that the account sees.
+    /// The schemas that the server lets the control account see: it hides the others.
     pub async fn schemas(&self) -> Result<Vec<String>, SchemaError> {
         let rows = self.rows("SELECT schema_name FROM information_schema.schemata", vec![]).await?;
         Ok(rows.iter().filter_map(|row| text(row, 0)).collect())
@@ -153,7 +153,7 @@ impl Schema {
         Ok(rows.iter().filter_map(|row| text(row, 0)).collect())
     }
 
-    /// Each table of the backend that has a rule, by schema and name.
+    /// The base tables that have a rule, by schema and name. A view of that name, or a name without a table, is left out.
     pub async fn ruled_tables(&self, case: NameCase, rules: &RuleSet) -> Result<RuledTables, SchemaError> {
         let RuledNames { names, ambiguous } = self.ruled_names(case, rules).await?;
         let mut found = RuledTables { ambiguous, ..RuledTables::default() };
@@ -167,7 +167,7 @@ impl Schema {
             match rule.meant(&live.name, live.shape.columns.iter()) {
                 Meant::Fills(rule) => found.tables.push((live.name, rule)),
                 Meant::Passes => found.passed.push((live.name, rule)),
-                // Whoever looks at its columns says so.
+                // A rule whose column is not there counts as the table's rule: those who read the columns report the lack.
                 Meant::Lacks(_) => found.tables.push((live.name, rule)),
             }
         }

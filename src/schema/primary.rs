@@ -52,7 +52,7 @@ async fn look(account: &Arc<Inner>) {
     );
 }
 
-/// Whoever is in place stays unless another is better; of those, the first that was written.
+/// The address in use stays unless another is better; of those, the first that was written.
 fn choose(before: usize, roles: &[Role]) -> usize {
     let rank = |role: &Role| match role {
         Role::Writable => 0,

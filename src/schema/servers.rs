@@ -23,7 +23,6 @@ struct Chosen {
     seen: Mutex<Vec<SeenServer>>,
 }
 
-/// The state of a server, as it was seen.
 #[derive(Debug, Clone, Default)]
 pub struct SeenServer {
     /// When it was asked last. `None`: it was not.
@@ -101,7 +100,6 @@ impl Primary {
         self.0.nth.store(nth, Ordering::Release);
     }
 
-    /// The state of the server in this place.
     pub fn seen(&self, nth: usize) -> SeenServer {
         self.0.seen.lock().get(nth).cloned().unwrap_or_default()
     }

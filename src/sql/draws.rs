@@ -21,7 +21,6 @@ pub enum Form {
     Take(Option<u32>),
 }
 
-/// The place of a call in a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallPlace {
     /// The call is evaluated once.

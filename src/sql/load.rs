@@ -18,7 +18,6 @@ pub enum Format {
 }
 
 impl Format {
-    /// The statement's first words.
     pub fn verb(self) -> &'static str {
         match self {
             Format::Lines => "LOAD DATA",

@@ -9,7 +9,6 @@ use crate::sql::statement::dynamic::{self, Dynamic, Literal, Source};
 /// Bytes of a statement that are looked at: more than the comments at its start take.
 pub const LOOK_BYTES_MAX: usize = 8 * 1024;
 
-/// The result of a first look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Glance<'t> {
     /// One statement that neither inserts nor changes how later ones are read. It begins with this word.
@@ -160,7 +159,7 @@ pub fn may_see_tracking(text: &[u8]) -> bool {
         let place = at.and_then(|at| text.get(at..at + word.len()));
         place.is_some_and(|place| place.eq_ignore_ascii_case(word))
     };
-    // By a letter of each that is rare.
+    // Each word is looked for by a letter that few texts have: `v`, and the `k` after twelve others.
     memchr::memchr2_iter(b'v', b'V', text).any(|at| has(b"variables", Some(at)))
         || memchr::memchr2_iter(b'k', b'K', text).any(|at| has(b"session_track", at.checked_sub(12)))
 }

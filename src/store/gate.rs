@@ -1,7 +1,7 @@
 //! A store that its users keep while it is not there.
 //!
-//! One that does not answer when the proxy starts is tried until it does. One that is given up (a file's lock, a proxy's name) passes
-//! to the process that takes over, and may be opened again.
+//! A store that does not answer when the proxy starts is tried until it does. A store that is given up (a file's lock, a proxy's name)
+//! passes to the process that takes over, and may be opened again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub struct GateStore {
     inner: ArcSwap<Result<Arc<dyn Store>>>,
     /// Read by each call while it is under way.
     calls: RwLock<()>,
-    /// Whoever listens goes on listening when the store is opened again.
+    /// A receiver stays valid when the store is opened again.
     recalls: watch::Sender<u64>,
 }
 
@@ -68,7 +68,7 @@ impl GateStore {
         gate
     }
 
-    /// One that is never there.
+    /// The gate of a store that is not opened at all.
     pub fn absent(reason: StoreError) -> Arc<GateStore> {
         Self::with(Err(reason), None)
     }

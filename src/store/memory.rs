@@ -96,7 +96,6 @@ impl Default for MemoryStore {
 }
 
 impl MemoryStore {
-    /// One that never fails.
     pub fn new() -> Self {
         Self::with_faults(0, Faults::default())
     }

@@ -10,7 +10,6 @@ use tokio::sync::watch;
 use super::{Json, Key, Outcome, Result, Revision, Store, StoreError, Versioned};
 use crate::meter::Timing;
 
-/// The counts of a store.
 #[derive(Debug, Default)]
 pub struct StoreMeter {
     pub read: Operation,
@@ -20,7 +19,6 @@ pub struct StoreMeter {
     is_away: AtomicBool,
 }
 
-/// The counts of one kind of call.
 #[derive(Debug, Default)]
 pub struct Operation {
     /// Failures included.
@@ -32,7 +30,6 @@ pub struct Operation {
 const FAILURES: [&str; 5] = ["unavailable", "unknown", "refused", "suspect", "other"];
 
 impl StoreMeter {
-    /// Each with its name.
     pub fn operations(&self) -> [(&'static str, &Operation); 3] {
         [("read", &self.read), ("list", &self.list), ("write", &self.write)]
     }
@@ -190,7 +187,7 @@ mod tests {
         memory.set_away(false);
         assert!(store.load(&Key::of("k")).await.is_ok());
         assert!(!meter.is_away());
-        // Whoever asked has gone.
+        // A caller that gives up at once says nothing about the store.
         drop(super::Call::new(&meter, &meter.list));
         assert!(!meter.is_away());
         // A call that is given up before it was answered.

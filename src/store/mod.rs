@@ -143,7 +143,6 @@ pub enum Outcome {
     Conflict(Option<Versioned<Json>>),
 }
 
-/// The answer of a store.
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 
 #[async_trait]

@@ -33,12 +33,11 @@ use crate::text_query::with_values;
 const CALL_DEADLINE: Duration = Duration::from_secs(2);
 /// Finding the primary, and making the table.
 const OPEN_DEADLINE: Duration = Duration::from_secs(10);
-/// Before another look for it.
+/// The pause before the primary is looked for again.
 const OPEN_PAUSE: Duration = Duration::from_millis(500);
 
 const NO_SUCH_TABLE: u16 = 1146;
 
-/// The table of the records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Table {
     pub schema: String,
@@ -178,7 +177,7 @@ impl Inner {
         let own = self.own.clone();
         self.connection
             .read(async |conn| {
-                // Whoever may not create tables finds one that somebody else has made.
+                // An account that may not create tables can use a table that somebody else has made.
                 match conn.query_drop(format!("SELECT 1 FROM {own} LIMIT 0")).await {
                     Err(mysql_async::Error::Server(error))
                         if error.code == NO_SUCH_TABLE && !self.connection.only_reads =>

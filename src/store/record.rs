@@ -48,9 +48,8 @@ pub struct BindingRecord {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProxyRecord {
     pub v: u64,
-    /// The address at which it listens.
     pub address: String,
-    /// Rowstamp's.
+    /// The version of Rowstamp that the proxy runs.
     pub version: String,
     /// When it started.
     pub since: String,
@@ -195,7 +194,7 @@ pub async fn has_not_moved(store: &dyn Store) -> Result<()> {
     }
 }
 
-/// The store to which the bounds were moved.
+/// The move of the bounds to another store. `None`: they live here, as after a move back.
 pub async fn moved(store: &dyn Store) -> Result<Option<MovedRecord>> {
     let key = Key::moved();
     let found = store.load(&key).await?.map(|found| decode::<MovedRecord>(&key, &found.value)).transpose()?;
@@ -215,7 +214,7 @@ pub async fn move_to(store: &dyn Store, to: &str) -> Result<()> {
     moved.await.map(drop)
 }
 
-/// For a generator's record; unlike all others.
+/// The `token` of one write of a generator's record. No other write has the same 128 random bits.
 pub fn fresh_token() -> String {
     format!("{:032x}", rand::random::<u128>())
 }

@@ -17,14 +17,14 @@ use crate::rules::model::{ColumnShape, GeneratorKind, GeneratorName, GeneratorSp
 use crate::tables::survey::{Binding, Live};
 use crate::tables::{Common, InForce, MadeTwice, TableError, Tables};
 
-/// By name.
+/// By name. Each statement reads the map, so a reader takes no lock, and a change copies the map.
 #[derive(Default)]
 pub(super) struct Generators(ArcSwap<BTreeMap<GeneratorName, Open>>);
 
 #[derive(Clone)]
 struct Open {
     generator: Generator,
-    /// The spec of a generator that was made for a table.
+    /// The spec that a template gave for a table. `None`: the rules define the generator by its name.
     made: Option<Arc<GeneratorSpec>>,
 }
 
@@ -50,7 +50,6 @@ impl Generators {
         self.add_all([(name.clone(), generator.clone(), made.cloned())]);
     }
 
-    /// Each change copies all.
     pub(super) fn add_all(
         &self,
         new: impl IntoIterator<Item = (GeneratorName, Generator, Option<GeneratorSpec>)>,
@@ -278,7 +277,6 @@ impl Tables {
 }
 
 impl Opening {
-    /// The generator that `old` has open, if it is the same.
     fn kept(&self, old: Option<&Tables>) -> Option<Generator> {
         let GeneratorKind::Sequence(sequence) = &self.spec.kind else { return None };
         kept_sequence(&self.spec, sequence, self.max, old)
@@ -317,7 +315,6 @@ fn max_of(spec: &GeneratorSpec, sequence: &SequenceSpec, narrowest: &HashMap<&Ge
     sequence.last_id(narrowest.get(&spec.name).copied().unwrap_or(without_tables))
 }
 
-/// The generators that are to be made for these tables, by name.
 fn made_for(live: &[Live]) -> Result<BTreeMap<GeneratorName, GeneratorSpec>, Box<MadeTwice>> {
     let mut all: BTreeMap<GeneratorName, GeneratorSpec> = BTreeMap::new();
     let is_filled = |one: &&Live| one.binding != Binding::NoColumn;
@@ -351,7 +348,7 @@ impl InForce {
         all
     }
 
-    /// By the name as people write it.
+    /// `name`: `schema.name`, as people write it. Schema and name may have dots, so each way to part the two is tried.
     pub fn generator_named(&self, name: &str) -> Option<GeneratorSpec> {
         let now = self.now();
         if now.common.successor.is_some() {

@@ -116,7 +116,7 @@ impl InForce {
         self.common.locks.as_ref().map(TableLocks::lapses)
     }
 
-    /// Under the lock of `changing`.
+    /// The caller has `changing` locked: one change at a time.
     async fn change_to(&self, rules: Arc<RuleSet>) -> Result<(), TableError> {
         let old = self.now();
         if old.common.successor.is_some() {

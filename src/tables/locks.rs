@@ -94,7 +94,6 @@ pub enum Sharing {
     Store(Arc<dyn Store>),
 }
 
-/// All locks of this proxy.
 #[derive(Clone)]
 pub struct TableLocks {
     inner: Arc<Inner>,
@@ -107,7 +106,7 @@ struct Inner {
     lease: ArcSwap<Lease>,
     /// Told after each look at the locks.
     looked: watch::Sender<()>,
-    /// A statement waits for the next look.
+    /// Told by a statement that waits for the next look.
     wanted: Arc<Notify>,
     /// The locks were not seen in time: the tables are to be assigned again. How often that was.
     lapses: watch::Sender<u64>,
@@ -128,13 +127,13 @@ struct Held {
     is_new: bool,
     /// The server that the connections are with, as [`Primary::get`](crate::schema::Primary::get) numbers them.
     server: usize,
-    /// The name of the store.
+    /// The name of the store, once it is known: the locks are named after it.
     store: Option<String>,
-    /// By table, as last seen.
+    /// The holder of each table's lock, as last seen.
     tables: BTreeMap<String, Holder>,
-    /// Ids are issued from here on.
+    /// No ids are issued before: another proxy may still use those of its last lease.
     from: Option<Instant>,
-    /// A lapse is being made good.
+    /// A lapse was seen, and the tables are not assigned again yet.
     lapsed: bool,
 }
 
@@ -420,7 +419,7 @@ pub(crate) fn boottime() -> Duration {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeldByOther {
     pub table: String,
-    /// On the backend.
+    /// The server's id of the connection that holds the lock.
     pub connection: u64,
     /// The connection's user and host, where the account may see them.
     pub user: Option<String>,

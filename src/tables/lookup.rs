@@ -36,7 +36,7 @@ pub(super) struct Entry {
     pub(super) ddl: u64,
     /// Assigned to its generator, and above its floor.
     is_assigned: bool,
-    /// Looked up since it was read.
+    /// A statement has looked it up since it was read, so that it is worth reading again.
     pub(super) is_used: Arc<AtomicBool>,
 }
 
@@ -57,7 +57,7 @@ impl Tables {
         self.lookup_since(schema, table, self.common.ddl.seen())
     }
 
-    /// The number of times that DDL has been seen.
+    /// The number of times that DDL has been seen. Two equal counts mean that no DDL came between.
     pub(crate) fn ddl_seen(&self) -> u64 {
         self.common.ddl.seen()
     }
@@ -95,7 +95,7 @@ impl Tables {
         self.common.locks.as_ref()?.lost(|| name.to_string()).map(Lookup::Away)
     }
 
-    /// No table counts as assigned any more.
+    /// No table counts as assigned any more: each is assigned again before ids go into it.
     pub(super) fn unassign_all(&self) {
         self.change_known(|known| known.values_mut().for_each(|entry| entry.is_assigned = false));
     }
@@ -152,7 +152,6 @@ impl Tables {
         self.read_views().await
     }
 
-    /// Reads the views afresh.
     pub(super) async fn read_views(&self) -> Result<(), SchemaError> {
         let ddl = self.common.ddl.seen();
         let Some(schema) = &self.common.schema else {

@@ -47,7 +47,6 @@ impl Tables {
         !self.mentions.load().is_empty() && !self.views.are_read_at(self.common.ddl.seen())
     }
 
-    /// True if calls in a text may draw ids.
     pub(crate) fn may_draw(&self, text: &[u8]) -> bool {
         let mentions = self.mentions.load();
         mentions.has_draws() && may_be_in(text) && mentions.in_text(text, DefaultSchema::Unknown).draws

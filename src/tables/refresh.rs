@@ -12,7 +12,6 @@ use crate::schema::{SchemaError, TableKind};
 use crate::table_name::{FoldedName, TableName};
 use crate::tables::Tables;
 
-/// The interval at which [`Tables::refresh`] is to be called.
 pub const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Columns that were read longer ago are read again before a statement without a column list uses

@@ -25,10 +25,9 @@ pub(super) struct Live {
     pub(super) binding: Binding,
 }
 
-/// The assignment of a table to its rule's generator.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Binding {
-    /// The rule's column is not there.
+    /// Not assigned: the table lacks the rule's column.
     NoColumn,
     /// Assigned by the version before this one, and nothing that a binding depends on has changed.
     Kept,
@@ -84,8 +83,7 @@ impl Tables {
     ) -> Live {
         let (table, shape) = (found.name, Arc::new(found.shape));
         let (rule, binding) = match rule.meant(&table, shape.columns.iter()) {
-            // One that a pattern passes over is known too: the first statement into it does not
-            // wait.
+            // A table that a pattern passes over is noted too, so that the first statement into it does not wait.
             Meant::Passes | Meant::Lacks(_) => (rule.clone(), Binding::NoColumn),
             Meant::Fills(rule) if old.is_some_and(|old| old.assigns_as(self, &rule, &table)) => {
                 (rule, Binding::Kept)

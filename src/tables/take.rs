@@ -25,7 +25,6 @@ impl Tables {
         })
     }
 
-    /// `n` ids for a statement that inserts into `target`.
     pub(crate) async fn take(
         &self,
         target: &Target,

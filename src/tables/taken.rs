@@ -47,7 +47,7 @@ pub struct OfGenerator {
     last_at_door: AtomicU64,
     /// Ids that were in their table already.
     collisions: AtomicU64,
-    /// When that was told last.
+    /// When a collision was logged last.
     collision_told: Mutex<Option<Instant>>,
     /// Statements whose rows the server numbers itself.
     native: AtomicU64,
@@ -60,7 +60,7 @@ pub struct OfGenerator {
 /// Since when there have been no ids, and how many requests got none.
 #[derive(Debug, Default)]
 struct Failing {
-    /// Looked at by each request.
+    /// True if `since` is set. Each request reads this, and so takes no lock.
     is_on: AtomicBool,
     since: Mutex<Option<(Instant, u64)>>,
 }
@@ -122,7 +122,6 @@ impl TakenIds {
         Arc::clone(tables.entry(name).or_default())
     }
 
-    /// The tables that got ids.
     pub fn tables_used(&self) -> Vec<(TableName, Arc<TableUse>)> {
         let tables = self.by_table.lock();
         let used = tables.iter().filter(|(_, usage)| usage.get().0 > 0);
@@ -222,7 +221,7 @@ impl OfGenerator {
         Some(self.last_at_door.load(Ordering::Relaxed)).filter(|&last| last > 0)
     }
 
-    /// Since this process began.
+    /// Ids taken since this process began.
     pub fn ids(&self) -> u64 {
         self.ids.get()
     }

@@ -31,7 +31,6 @@ pub struct TakeoverRequest {
 }
 
 impl TakeoverRequest {
-    /// The process that asks.
     pub fn pid(&self) -> Option<i32> {
         self.lines.peer_pid()
     }
@@ -67,7 +66,7 @@ pub struct Handover(Lines);
 /// The sockets that come with a place.
 pub struct Sockets {
     pub listener: OwnedFd,
-    /// For clients of Redis and of HTTP.
+    /// The sockets of the Redis protocol and of the HTTP API. `None`: the door is off.
     pub doors: [Option<OwnedFd>; 2],
 }
 

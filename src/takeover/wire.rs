@@ -26,7 +26,7 @@ pub(super) enum Request {
     },
     /// After [`Reply::Handed`]: the new process has all that it needs.
     Ready,
-    /// `n` ids for a statement.
+    /// Asks for `n` ids that are one statement's.
     Take { target: RuledTable, n: NonZeroU64, deadline_ms: u64 },
     /// Later ids are above `id`.
     Pass { target: RuledTable, id: u64, deadline_ms: u64 },
@@ -49,15 +49,15 @@ pub(super) enum Reply {
     Ids { first: u64 },
     /// The outcome of an id that a client wrote.
     Passed(Advanced),
-    /// The table was looked at.
+    /// The generator is above the table's ids.
     Looked,
     /// The table could not be looked at.
     Unseen { why: String, is_locked: bool },
-    /// The request could not be served.
+    /// Nothing was done, for this reason.
     Refused { reason: String },
 }
 
-/// For whose clients a socket is.
+/// The door whose clients the socket is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum HandedDoor {

@@ -26,7 +26,6 @@ impl Environment {
         Environment(variables.into_iter().map(owned).collect())
     }
 
-    /// This environment without the variables that are keys.
     #[must_use]
     pub fn without_keys(mut self) -> Environment {
         self.0.retain(|name, _| path_of(name).is_none());

@@ -48,7 +48,6 @@ impl Display for Finding {
     }
 }
 
-/// All that was found in one go.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Findings(Vec<Finding>);
 

@@ -54,7 +54,6 @@ impl<T> Source<T> {
         }
     }
 
-    /// An error about a key of this file.
     pub fn error(&self, key: &str, text: impl Display) -> Finding {
         match self.variable(key) {
             Some(variable) => Finding::error(&place_of(variable), None, Some(key), text),
@@ -62,7 +61,6 @@ impl<T> Source<T> {
         }
     }
 
-    /// A warning about a key of this file.
     pub fn warning(&self, key: &str, text: impl Display) -> Finding {
         Finding { severity: Severity::Warning, ..self.error(key, text) }
     }

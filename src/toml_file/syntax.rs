@@ -61,7 +61,6 @@ fn one(file: &Path, text: &str, error: &toml::de::Error) -> Finding {
     Finding::error(file, Some(number), full_name.as_deref(), format!("column {column}: {why}"))
 }
 
-/// The whole line that this byte is in.
 fn line_at(text: &str, at: usize) -> &str {
     let before = text.get(..at).unwrap_or(text);
     let start = before.rfind('\n').map_or(0, |at| at + 1);

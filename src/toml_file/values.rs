@@ -277,7 +277,7 @@ impl Secret {
         Secret(text)
     }
 
-    /// For the login alone.
+    /// The password in clear, for a login alone.
     pub fn reveal(&self) -> &str {
         &self.0
     }

@@ -10,7 +10,6 @@ use super::rights::{Grant, Right, Scope};
 use super::secret::{PASSWORD_BYTES_MAX, Token};
 
 const NAME_BYTES_MAX: usize = 64;
-/// The most tokens of one user.
 const TOKENS_MAX: usize = 100;
 const GRANTS_MAX: usize = 1_000;
 
@@ -32,9 +31,8 @@ pub enum What {
     Revoke { rights: Vec<Right>, on: Scope },
 }
 
-/// The outcome of a change.
 pub enum Changed {
-    /// The change is made.
+    /// The store has it.
     Done,
     /// There was nothing to change.
     Nothing,
@@ -42,7 +40,6 @@ pub enum Changed {
     Token { token: Token, text: Zeroizing<String> },
 }
 
-/// Why a change is not made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChangeRefused {
     #[error("there is no user {0}; SHOW USERS lists all")]

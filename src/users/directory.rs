@@ -64,7 +64,6 @@ impl Roster {
         self.users.get(name)
     }
 
-    /// The login of the token with this SHA-256.
     pub(super) fn with_token(&self, sha256: &[u8; 32]) -> Option<&Login> {
         let logins = || {
             let all = self.users.values().flat_map(|user| {
@@ -75,7 +74,7 @@ impl Roster {
         self.by_token.get_or_init(logins).get(sha256)
     }
 
-    /// By name.
+    /// Sorted by name.
     pub(crate) fn users(&self) -> impl Iterator<Item = &Arc<User>> {
         self.users.values()
     }
@@ -84,7 +83,7 @@ impl Roster {
 pub struct Directory {
     store: Arc<dyn Store>,
     roster: ArcSwap<Roster>,
-    /// The store has, since the start.
+    /// True if the store has answered since the start.
     has_answered: watch::Sender<bool>,
     known: Mutex<RosterSources>,
     /// A change may be written that other proxies were not told of.
@@ -111,7 +110,7 @@ struct RosterSources {
     listed: Option<(Instant, Option<Revision>)>,
     /// Records that cannot be read, as far as the log has told.
     damaged: HashMap<Key, Revision>,
-    /// The usage of each name that there was.
+    /// The usage by name. A user who is dropped and made again goes on with the old counts.
     usage: HashMap<String, Usage>,
 }
 

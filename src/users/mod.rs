@@ -50,12 +50,11 @@ impl Role {
     }
 }
 
-/// The place where a user was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Home {
     /// rowstamp.toml, of this proxy.
     File,
-    /// For the fleet.
+    /// The store, whose users every proxy of the fleet knows.
     Store,
 }
 

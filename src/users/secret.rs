@@ -14,7 +14,6 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
-/// The cost of a hash.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cost {
     memory_kib: u32,
@@ -50,7 +49,7 @@ pub(super) enum Secret {
     Token(Token),
 }
 
-/// One that was made for a user.
+/// A secret that Rowstamp made for a user. Only its SHA-256 is kept, so its text is shown once.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token {
     pub(crate) sha256: [u8; 32],

@@ -46,7 +46,6 @@ struct Wrong {
     last: Instant,
 }
 
-/// The outcome of a try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tried<T> {
     Right(T),

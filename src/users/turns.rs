@@ -12,7 +12,7 @@ use tokio::sync::{Mutex as Queue, OwnedMutexGuard};
 
 use crate::address::network;
 
-/// For whom a hash is made.
+/// The tries of one asker wait in one queue, and only the first of them in the queue of all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Asker {
     /// An operator who changes users.

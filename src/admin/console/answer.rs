@@ -54,7 +54,6 @@ impl Column {
     }
 }
 
-/// Columns of text.
 pub(crate) fn texts(names: impl IntoIterator<Item = &'static str>) -> Vec<Column> {
     names.into_iter().map(Column::text).collect()
 }
@@ -117,7 +116,6 @@ impl Table {
         Table { columns, rows: Vec::new() }
     }
 
-    /// Keeps the rows whose value of this column is like the pattern.
     pub(crate) fn keep_like(&mut self, column: usize, pattern: &str) {
         // Once for all rows: a pattern may be as long as a statement.
         let pattern = parts(&pattern.to_lowercase());
@@ -185,7 +183,6 @@ pub(crate) fn sorted(mut rows: Rows) -> Rows {
     rows
 }
 
-/// A row as a client would print it.
 #[cfg(test)]
 pub(crate) fn printed(row: &[Value]) -> String {
     let text = |value: &Value| match value {

@@ -44,7 +44,6 @@ pub(super) enum What {
 /// The longest `schema.name`, with room to spare: a longer one is not for the log.
 const GENERATOR_CHARACTERS_MAX: usize = 200;
 
-/// The names that SHOW takes.
 pub(super) const SHOWN: [(&str, What); 16] = [
     ("BACKENDS", What::Backends),
     ("COMMANDS", What::Commands),
@@ -110,7 +109,6 @@ impl fmt::Display for Command {
     }
 }
 
-/// Reads one statement.
 pub(super) fn parse(statement: &str) -> Parsed {
     let mut tokens = Tokens::new(statement);
     let first = tokens.next()?;

@@ -151,7 +151,6 @@ impl Asked {
         if let SetExpr::Select(select) = &*self.query.body { Some(select) } else { None }
     }
 
-    /// The columns of the answer.
     pub(super) fn columns(&self, of: &[Column]) -> Result<Vec<Column>, Failure> {
         Ok(self.outputs(of)?.into_iter().map(|(_, column)| column).collect())
     }
@@ -199,7 +198,6 @@ impl Asked {
         Ok(outputs)
     }
 
-    /// The answer from a table with all of its rows.
     pub(super) fn answer(&self, table: Table) -> Result<Table, Failure> {
         let Table { columns: of, mut rows } = table;
         let outputs = self.outputs(&of)?;
@@ -354,7 +352,6 @@ impl Asked {
         found.map(Some).ok_or_else(|| unknown_column(&name.value, of))
     }
 
-    /// A column's value, or a constant.
     fn value(&self, expr: &Expr, of: &[Column], row: &[Value]) -> Result<Value, Failure> {
         if let Some(at) = self.place(expr, of)? {
             return Ok(row.get(at).cloned().unwrap_or(Value::Null));

@@ -25,7 +25,6 @@ use crate::admin::desk::Desk;
 const PREPARED_MAX: usize = 1_000;
 const PREPARED_BYTES_MAX: usize = 1 << 20;
 
-/// Serves the connection to its end.
 pub(super) async fn serve(
     desk: Arc<dyn Desk>,
     logged_in: LoggedIn,
@@ -95,7 +94,6 @@ impl Shim {
         }
     }
 
-    /// The number of a statement and its columns.
     fn prepare(&mut self, statement: &str) -> Result<(u32, Vec<WireColumn>), Failure> {
         let database = self.state.lock().database.clone();
         let columns = run::columns(&self.context(database.as_deref()), statement)?;

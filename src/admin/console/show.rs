@@ -16,7 +16,7 @@ use crate::admin::desk::{
 };
 use crate::users::{Right, User};
 
-/// For the store's answer.
+/// The longest time that SHOW GENERATORS waits for the store's bounds. Its rows are shown without them, too.
 const STORE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A column of a SHOW: its name, its type, and its value in a row.
@@ -251,7 +251,7 @@ fn rounded(number: f64, decimals: i32) -> f64 {
     (number * scale).round() / scale
 }
 
-/// By id.
+/// Ascending by id.
 fn with_last(desk: &dyn Desk) -> Vec<WithLast> {
     let mut sessions = desk.sessions();
     sessions.sort_by_key(|session| session.id);
@@ -263,7 +263,6 @@ fn with_last(desk: &dyn Desk) -> Vec<WithLast> {
     sessions.into_iter().map(with_last).collect()
 }
 
-/// Requests for ids that ended so.
 fn requests(row: &DoorRow, outcome: &str) -> Value {
     row.requests.iter().find(|(found, _)| *found == outcome).map(|(_, count)| *count).into()
 }

@@ -84,7 +84,6 @@ impl<'a> Tokens<'a> {
         Ok(is_it)
     }
 
-    /// All that is left, as it is written.
     pub(super) fn rest(mut self) -> &'a str {
         // The reader of the rest finds a comment that is not closed.
         let _ = self.skip_blanks();

@@ -47,7 +47,7 @@ struct Point {
     generators: BTreeMap<String, f64>,
 }
 
-/// Since the start of the process.
+/// Sums since the process began.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 struct Calls {
     count: u64,

@@ -152,7 +152,7 @@ fn answer(status: StatusCode, body: serde_json::Result<String>) -> Response {
 
 /// The fleet is asked for again after this.
 const FLEET_AGE_MAX: Duration = Duration::from_secs(5);
-/// For the store's answer.
+/// The longest time that a page waits for the store.
 const FLEET_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The proxies of a store. The store is asked for them every few seconds, however many pages are open.

@@ -129,7 +129,6 @@ fn times(name: &str, timed: &Timed) -> Vec<String> {
     vec![name.to_owned(), grouped(&calls), mean.unwrap_or_else(|| NONE.to_owned())]
 }
 
-/// A table of the doors that are on.
 fn doors(status: &Status) -> String {
     let head = [
         "DOOR",

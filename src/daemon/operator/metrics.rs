@@ -16,7 +16,7 @@ use crate::meter::Timed;
 use crate::sessions::{Count, Login, Sessions};
 use crate::tables::shadow::counts::ShadowCount;
 
-/// By name.
+/// All metrics, sorted by name.
 pub(super) fn all(desk: &ProxyDesk, parts: &Parts, sessions: &Sessions) -> Vec<Metric> {
     let mut all = catalogue::of_about(&desk.about());
     all.extend(catalogue::of_checks(&desk.checks()));

@@ -52,7 +52,7 @@ pub(super) async fn generators(store: &dyn Store) -> Result<Vec<StoredRow>, Desk
     Ok(found.into_iter().map(row).collect())
 }
 
-/// By what follows `prefix` in their keys.
+/// Each with its name: what follows `prefix` in its key.
 async fn records<T: DeserializeOwned>(
     store: &dyn Store,
     prefix: &str,

@@ -22,7 +22,6 @@ pub(super) struct Office {
     pub(super) since: Instant,
 }
 
-/// One client.
 pub(super) struct RespSession {
     pub(super) office: Arc<Office>,
     pub(super) from: Option<IpAddr>,
@@ -42,7 +41,7 @@ pub(super) struct RespSession {
     pub(super) has_waited: bool,
 }
 
-/// After a request.
+/// The next step after a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Then {
     Next,

@@ -1,7 +1,8 @@
 //! The door's answers about a cluster: it is one, of this proxy alone, which has all slots. A client of a fleet is
 //! given several proxies to begin with, and most clients use another one when theirs is gone (docs/redis.md).
 //!
-//! Source: Redis documentation, "Redis cluster specification" and the pages of the `CLUSTER` commands.
+//! Sources: <https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/>, and the pages of the `CLUSTER` commands
+//! (<https://redis.io/docs/latest/commands/cluster-slots/>, ...).
 
 use std::net::SocketAddr;
 

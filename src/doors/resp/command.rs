@@ -61,7 +61,7 @@ const fn command(
     Command { name, what, arity, flags, keys }
 }
 
-/// The most frequent first.
+/// The most frequent first: a command is looked for from the beginning.
 pub(super) const COMMANDS: [Command; 22] = [
     command("incr", What::Incr, 2, WRITES, Keys::First),
     command("incrby", What::IncrBy, 3, WRITES, Keys::First),

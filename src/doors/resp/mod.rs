@@ -1,7 +1,7 @@
 //! The door for clients of Redis: the Redis serialization protocol, versions 2 and 3 (RESP2, RESP3). A key is a generator's name.
 //!
-//! Source: Redis documentation, "Redis serialization protocol specification" and "Commands"; what differs is measured on redis 7.0.15
-//! (tests/doors).
+//! Sources: <https://redis.io/docs/latest/develop/reference/protocol-spec/>, <https://redis.io/docs/latest/commands/>; what differs is
+//! measured on redis 7.0.15 (tests/serve/resp/native.rs).
 //!
 //! Requests are read, and answers written, by code of our own (`request`, `reply`): redis-protocol 6.0 reads nested arrays by recursion, so
 //! that 100 KB end the process, reads what has not come whole again from the start, does not look at the end of a string, and knows no

@@ -1,4 +1,4 @@
-//! Answers, as RESP2 and RESP3 write them.
+//! Answers, as RESP2 and RESP3 write them. Source: <https://redis.io/docs/latest/develop/reference/protocol-spec/>.
 
 /// The version of the protocol that a client has chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +60,6 @@ impl Replies {
         self.bytes.extend_from_slice(b"\r\n");
     }
 
-    /// One after the other.
     pub(super) fn bulks<T: AsRef<[u8]>>(&mut self, texts: impl IntoIterator<Item = T>) {
         texts.into_iter().for_each(|text| self.bulk(text));
     }

@@ -1,11 +1,12 @@
 //! A request: an array of bulk strings, or one line of words (an inline command).
+//! Source: <https://redis.io/docs/latest/develop/reference/protocol-spec/>.
 
 use std::ops::Range;
 
 /// The largest request: Redis's limit of a line. A generator's name is at most some hundred bytes.
 const BYTES_MAX: usize = 64 * 1024;
 
-/// Redis's is 1,048,576.
+/// The most arguments of a request. Redis's limit is 1,048,576.
 const ARGS_MAX: usize = 1024;
 
 /// Redis's limits for clients that have not said who they are.

@@ -22,7 +22,6 @@ use crate::doors::issuer::Issuer;
 /// Answers are sent when there are so many bytes of them, and where no whole request is left.
 const ANSWERS_BYTES: usize = 64 * 1024;
 
-/// The bytes that are read at once.
 const READ_BYTES: usize = 16 * 1024;
 
 thread_local! {

@@ -59,7 +59,6 @@ impl Numbering {
         self.end
     }
 
-    /// The distances between the ids of one statement.
     pub fn spacing(&self) -> Spacing {
         self.spacing
     }
@@ -139,7 +138,6 @@ impl Numbering {
         self.id(self.start_of(tick.min(self.last_tick()), mask(self.sequence_bits)))
     }
 
-    /// The last id of all.
     pub fn last_id(&self) -> u64 {
         self.last_id_of(self.last_tick())
     }

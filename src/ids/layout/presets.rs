@@ -20,7 +20,7 @@ const TICK_1_MS: NonZeroU64 = micros(1_000);
 const TWITTER_EPOCH: Moment = millis(1_288_834_974_657);
 const SNOWFLAKE: &[Field] = &[timestamp(41), node(10), sequence(12)];
 
-/// By name.
+/// Sorted by name.
 pub const PRESETS: [Preset; 15] = [
     // https://github.com/cockroachdb/cockroach, GenerateUniqueInt: no sequence, the next id takes the next tick.
     preset("cockroach", &[timestamp(48), node(15)], millis(1_420_070_400_000), micros(10)),

@@ -24,7 +24,6 @@ impl fmt::Display for Layout {
     }
 }
 
-/// The text is no layout's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("is no layout")]
 pub struct NoLayout;

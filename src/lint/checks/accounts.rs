@@ -155,7 +155,7 @@ impl Reach<'_> {
 }
 
 impl<'a> Account<'a> {
-    /// On all of a schema.
+    /// True if the account has the right on the whole schema, not on some of its tables alone.
     fn has(&self, privilege: &str, schema: &str) -> bool {
         self.rights.iter().any(|right| {
             right.privilege == privilege

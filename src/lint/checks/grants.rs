@@ -45,7 +45,7 @@ impl Grants {
         found.peek().is_some() && !found.any(|grant| grant.revokes)
     }
 
-    /// On everything.
+    /// True if one grant gives the privilege on `*.*`, and no partial revoke takes from that grant.
     pub(in crate::lint) fn has_globally(&self, privilege: &str) -> bool {
         self.0.iter().any(|grant| {
             grant.schema == "*" && grant.table == "*" && !grant.revokes && grant.gives(privilege)

@@ -16,7 +16,6 @@ pub(super) const COPY: &str = "ALGORITHM=COPY, LOCK=SHARED";
 /// MySQL refuses to change AUTO_INCREMENT of a column that foreign keys refer to (1833), also where its type stays as it is.
 const NO_KEY_CHECKS: &str = "SET SESSION foreign_key_checks = OFF";
 
-/// The change that an ALTER makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Change {
     TakeCounter,
@@ -46,7 +45,6 @@ pub(super) fn around(alters: Vec<Sql>) -> Vec<Sql> {
     before.into_iter().chain(alters).collect()
 }
 
-/// Takes AUTO_INCREMENT away.
 pub fn drop_counter(subjects: &[Subject], flavour: Flavour) -> Step {
     let copies = match flavour {
         Flavour::MariaDb => {

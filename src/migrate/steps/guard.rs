@@ -26,7 +26,6 @@ pub fn guard_name(table: &str) -> String {
     format!("{PREFIX}{kept}_{digest}")
 }
 
-/// Guards these tables.
 pub fn guard(subjects: &[Subject]) -> Step {
     let trigger = |of: &Subject| {
         let (schema, name, table) = (quoted(&of.schema), quoted(&guard_name(&of.table)), quoted(&of.table));

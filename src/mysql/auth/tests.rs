@@ -212,7 +212,7 @@ fn a_clear_password_goes_no_less_safe_way_than_it_came() {
             (Tls, Tls, true),
             (Tls, Unix, true),
             (Unix, Unix, true),
-            // Whoever listens has heard it.
+            // An eavesdropper on the client's side has the password already.
             (Tcp, Tcp, true),
             (Tcp, Tls, true),
         ] {

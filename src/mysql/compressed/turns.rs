@@ -1,5 +1,6 @@
 //! Finds where commands begin in the bytes that a client sends. Frame numbers count within a command and its answer,
 //! so a writer of frames must know; packet numbers do not tell, for they wrap.
+//! Source: <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_basic_compression_packet.html>.
 
 use std::collections::VecDeque;
 
@@ -9,7 +10,6 @@ use crate::mysql::packet::{HEADER_BYTES, Header};
 /// Answers that room is kept for while none is due.
 const ROOM_KEPT: usize = 64;
 
-/// Follows the packets of one client.
 #[derive(Debug, Default)]
 pub struct Turns {
     header: [u8; HEADER_BYTES],
@@ -29,14 +29,13 @@ pub struct Turns {
 enum Place {
     /// A command's first byte comes next.
     Command,
-    /// In a command that is answered.
+    /// In the rest of a command that the server answers.
     Answered,
-    /// In something else.
+    /// In the rest of anything else: a command without an answer, a file, an exchange.
     #[default]
     Other,
 }
 
-/// The kind of a payload that begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Begins {
     Command,

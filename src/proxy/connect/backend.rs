@@ -32,7 +32,6 @@ impl ConnectError {
     }
 }
 
-/// A connection to a server of `backend.address`.
 #[derive(Debug)]
 pub(super) struct Connected<'a> {
     pub(super) stream: Stream,

@@ -1,5 +1,4 @@
-//! COM_CHANGE_USER: the authentication exchange of a login, inside a session. Nothing else flows
-//! meanwhile.
+//! COM_CHANGE_USER: the authentication exchange of a login, inside a session. Nothing else flows meanwhile.
 
 use tokio::time::timeout;
 use zeroize::Zeroizing;
@@ -18,7 +17,6 @@ pub(in crate::proxy) struct Identity {
     /// The last nonce that the server gave.
     pub(in crate::proxy) nonce: Vec<u8>,
     pub(in crate::proxy) sides: Sides,
-    /// The backend's address.
     pub(in crate::proxy) address: Address,
 }
 

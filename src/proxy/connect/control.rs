@@ -1,8 +1,6 @@
-//! The way of Rowstamp's own accounts to a server: by a relay inside of this process. The client
-//! library believes what a server says: a result of 2^32 columns had it ask for more memory than
-//! there is, which ends the process. So it connects to an abstract Unix socket here, and what comes
-//! from the server reaches it within bounds only. TLS and authentication on the server's side are
-//! those of sessions.
+//! The way of Rowstamp's own accounts to a server: by a relay inside of this process. The client library believes what a server says: a
+//! result of 2^32 columns had it ask for more memory than there is, which ends the process. So it connects to an abstract Unix socket here,
+//! and what comes from the server reaches it within bounds only. TLS and authentication on the server's side are those of sessions.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt;
@@ -27,7 +25,7 @@ use crate::proxy::settings::{Backend, BackendTlsMode, Settings};
 const COLUMNS_MAX: u64 = 4096;
 /// The most bytes of one answer: far above what any question of ours has (the texts of all views of a server).
 const ANSWER_BYTES_MAX: usize = 256 << 20;
-/// The pause after a failure to accept.
+/// The pause after a failure to accept, as for want of file descriptors: without it the task would spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Why a connection of ours ends before the library closes it.
@@ -124,7 +122,6 @@ async fn relay(login: LoggedIn) -> Result<(), Broken> {
     }
 }
 
-/// Passes one answer on, to its end.
 async fn answer(
     client: &mut BufStream<Stream>,
     server: &mut BufStream<Stream>,
@@ -135,8 +132,7 @@ async fn answer(
     loop {
         let header = tokio::select! {
             read = read_packet(server, packet) => read?,
-            // The client sends nothing before it has its answer: it is gone, and nobody waits for the
-            // server.
+            // The client sends nothing before it has its answer: it is gone, and nobody waits for the server.
             _ = client.read_u8() => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
         };
         bytes += packet.len();

@@ -36,7 +36,6 @@ use crate::proxy::settings::{SendProxy, Settings};
 use crate::schema::Primary;
 use crate::sessions::Who;
 
-/// The parts that every login of this proxy needs.
 #[derive(Clone)]
 pub struct LoginContext {
     pub settings: Arc<Settings>,
@@ -119,8 +118,7 @@ impl LoggedIn {
     }
 }
 
-/// Runs one login within `limits.handshake_timeout`. On an error the client has been told and the
-/// connections are closed.
+/// Runs one login within `limits.handshake_timeout`. On an error the client has been told and the connections are closed.
 pub async fn run(client: Stream, ends: Option<Ends>, context: &LoginContext) -> Result<LoggedIn, LoginError> {
     let mut client = PacketStream::new(client);
     let limit = context.settings.limits.handshake_timeout;
@@ -213,8 +211,7 @@ async fn attempt(
     })
 }
 
-/// The server's greeting. An ERR in its place (too many connections, host not allowed) goes to the
-/// client as it is.
+/// The server's greeting. An ERR in its place (too many connections, host not allowed) goes to the client as it is.
 async fn greeting(client: &mut PacketStream, server: &mut PacketStream) -> Result<Greeting, LoginError> {
     let payload = server.read().await.map_err(LoginError::of_server)?;
     if let Some((code, message)) = parse_err(&payload) {
@@ -276,8 +273,7 @@ fn wanted_tls<'a>(
     }
 }
 
-/// The last packet goes to the client, without session state that it did not ask for; returns the
-/// status bits.
+/// The last packet goes to the client, without session state that it did not ask for; returns the status bits.
 pub(super) async fn finish(
     client: &mut PacketStream,
     ok_packet: &[u8],
@@ -313,11 +309,10 @@ impl Opening<'_> {
     }
 }
 
-/// The authentication exchange between two sockets.
 pub(super) struct Exchange<'a> {
     pub(super) client: &'a mut PacketStream,
     pub(super) server: &'a mut PacketStream,
-    /// Until it is sent.
+    /// `None` once it is sent.
     pub(super) opening: Option<Opening<'a>>,
     /// The client's next command came early. It is not read before the login is done.
     pub(super) client_held: bool,
@@ -419,8 +414,7 @@ impl Framing {
             Some(wanted) => wanted.capabilities(),
             None => written_by(client),
         };
-        // zstd needs its level in the response. Without room for it, the server would not find the
-        // level.
+        // zstd needs its level in the response. Without room for it, the server would not find the level.
         let wanted = if response.has_room_for_level() { wanted } else { wanted & Capabilities::COMPRESS };
         let server = agreed_with_server(wanted, greeting.capabilities, response.server_zstd_level());
         Ok(Framing { client, server })

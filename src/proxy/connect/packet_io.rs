@@ -88,7 +88,6 @@ impl PacketStream {
         self.read().await.ok().filter(|payload| parse_err(payload).is_some())
     }
 
-    /// Sends one payload as the next packet.
     pub(in crate::proxy) async fn write(&mut self, payload: &[u8]) -> io::Result<()> {
         let stream = self.stream.as_mut().ok_or(io::ErrorKind::NotConnected)?;
         stream.go_on_from(self.packet_nr);

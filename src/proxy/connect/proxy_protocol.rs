@@ -1,6 +1,6 @@
-//! PROXY protocol (HAProxy's doc/proxy-protocol.txt), versions 1 and 2: who the client is, sent
-//! first on a connection. Read from the load balancers that listen.proxy_protocol_from names, sent
-//! to the server where backend.send_proxy says so.
+//! PROXY protocol, versions 1 and 2: who the client is, sent first on a connection. Read from the load balancers that
+//! listen.proxy_protocol_from names, sent to the server where backend.send_proxy says so.
+//! Source: <https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt>.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -15,8 +15,7 @@ use crate::mysql::reader::Reader;
 use crate::proxy::connect::stream::{Socket, Stream};
 use crate::proxy::settings::{ListenProxy, ProxyProtocol, SendProxy};
 
-/// With "optional", a load balancer has so long to begin: clients of this protocol wait for the
-/// server's greeting.
+/// With "optional", a load balancer has so long to begin: clients of this protocol wait for the server's greeting.
 const OPTIONAL_WAIT: Duration = Duration::from_millis(100);
 /// The addresses, and some room for what else a header of version 2 may tell.
 const HEADER_BYTES_MAX: usize = 4096;
@@ -26,7 +25,6 @@ const V1_BYTES_MAX: usize = 107;
 const V2_BYTES_MIN: usize = 16;
 const V1_PREFIX: &[u8] = b"PROXY ";
 
-/// A client's address, and the one that it connected to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ends {
     pub client: SocketAddr,
@@ -60,8 +58,7 @@ impl ProxyProtocolError {
     }
 }
 
-/// The two addresses of a connection that was accepted. `None`: it came over a Unix socket, which has
-/// none.
+/// The two addresses of a connection that was accepted. `None`: it came over a Unix socket, which has none.
 pub async fn ends_of(client: &mut Stream, listen: &ListenProxy) -> Result<Option<Ends>, ProxyProtocolError> {
     let Stream::Plain(Socket::Tcp(socket)) = client else { return Ok(None) };
     let own = Ends { client: canonical(socket.peer_addr()?), proxy: canonical(socket.local_addr()?) };
@@ -71,7 +68,7 @@ pub async fn ends_of(client: &mut Stream, listen: &ListenProxy) -> Result<Option
         ProxyProtocol::Optional if !is_from => return Ok(Some(own)),
         ProxyProtocol::Required if !is_from => return Err(ProxyProtocolError::NotFrom(own.client.ip())),
         ProxyProtocol::Optional => match timeout(OPTIONAL_WAIT, socket.peek(&mut [0])).await {
-            // The client waits for the greeting.
+            // No byte came in time: this client sends no header, and waits for the server's greeting.
             Err(_) => return Ok(Some(own)),
             Ok(_) => read(socket, own).await?,
         },
@@ -127,7 +124,7 @@ fn belonging(header: &[u8], ahead: &[u8]) -> Belongs {
     let begins = |prefix: &[u8]| all.iter().zip(prefix).all(|(byte, expected)| byte == expected);
     let end = if begins(v2::PROTOCOL_PREFIX) {
         let mut r = Reader::new(&all);
-        // In the order of the network.
+        // The length is big-endian, and the reader's integers are little-endian.
         let more = r.bytes(V2_BYTES_MIN - 2, "signature").and_then(|_| r.u16("length")).map(u16::swap_bytes);
         more.ok().map(|more| V2_BYTES_MIN + usize::from(more))
     } else if begins(V1_PREFIX) {
@@ -136,7 +133,7 @@ fn belonging(header: &[u8], ahead: &[u8]) -> Belongs {
     } else {
         return Belongs::NoHeader;
     };
-    // One that is longer is cut, and cannot be read.
+    // A header that is longer is cut here, and `parse` then refuses it as incomplete.
     let end = end.map(|end| end.min(HEADER_BYTES_MAX));
     let bytes = end.map_or(ahead.len(), |end| end.saturating_sub(header.len()).min(ahead.len()));
     match bytes {
@@ -178,8 +175,7 @@ fn parse(header: &[u8], own: Ends) -> Result<Ends, ProxyProtocolError> {
     Ok(ends.unwrap_or(own))
 }
 
-/// Tells the server who the client is, before everything else. A client without an address is
-/// reported as unknown.
+/// Tells the server who the client is, before everything else. A client without an address is reported as unknown.
 pub async fn send(server: &mut Stream, version: SendProxy, ends: Option<Ends>) -> io::Result<()> {
     let ends = ends.map(|ends| match (ends.client, ends.proxy) {
         (SocketAddr::V4(_), SocketAddr::V4(_)) | (SocketAddr::V6(_), SocketAddr::V6(_)) => {

@@ -1,5 +1,4 @@
-//! The limits on the number of connections: in all, of one address, of one user. A seat is given back
-//! when it is dropped.
+//! The limits on the number of connections: in all, of one address, of one user. A seat is given back when it is dropped.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -11,7 +10,6 @@ use parking_lot::Mutex;
 
 use crate::proxy::settings::Limits;
 
-/// All seats of a proxy.
 #[derive(Debug)]
 pub struct Seats {
     all: Arc<Counts<()>>,

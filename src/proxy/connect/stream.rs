@@ -18,8 +18,7 @@ use self::compressed::{Compressed, Peer};
 use crate::mysql::auth::Transport;
 use crate::mysql::compressed::Agreed;
 
-/// A peer that vanished without a word is noticed after these: 60 s of silence, then 6 probes 10 s
-/// apart.
+/// A peer that vanished without a word is noticed after these: 60 s of silence, then 6 probes 10 s apart.
 const KEEPALIVE_IDLE: Duration = Duration::from_mins(1);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEPALIVE_PROBES: u32 = 6;
@@ -28,8 +27,7 @@ const KEEPALIVE_PROBES: u32 = 6;
 /// by itself sends them again for 15 minutes, with a transaction open on the server. It also ends a
 /// peer that takes nothing, as `limits.write_timeout` does.
 const CLIENT_USER_TIMEOUT: Duration = Duration::from_mins(2);
-/// Longer: a server takes nothing for a while where it waits for a lock in the middle of a LOAD
-/// DATA LOCAL.
+/// Longer: a server takes nothing for a while where it waits for a lock in the middle of a LOAD DATA LOCAL.
 const SERVER_USER_TIMEOUT: Duration = Duration::from_mins(5);
 
 /// A socket without TLS, or under it.
@@ -39,13 +37,10 @@ pub enum Socket {
     Unix(UnixStream),
 }
 
-/// A connection to a client or to a server.
 #[derive(Debug)]
 pub enum Stream {
     Plain(Socket),
-    /// We are the TLS server.
     ClientTls(Box<server::TlsStream<Socket>>),
-    /// We are the TLS client.
     ServerTls(Box<client::TlsStream<Socket>>),
     /// Logged in, with frames agreed on.
     Compressed(Box<Compressed>),
@@ -55,8 +50,7 @@ pub enum Stream {
 }
 
 impl Socket {
-    /// Sets TCP_NODELAY (without it a prepare waits 40 ms for the delayed ACK), keepalive and the
-    /// user timeout.
+    /// Sets TCP_NODELAY (without it a prepare waits 40 ms for the delayed ACK), keepalive and the user timeout.
     fn tcp(stream: TcpStream, user_timeout: Duration) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         let keepalive = TcpKeepalive::new()
@@ -71,12 +65,10 @@ impl Socket {
 }
 
 impl Stream {
-    /// Accepted from a client.
     pub fn client(stream: TcpStream) -> io::Result<Self> {
         Socket::tcp(stream, CLIENT_USER_TIMEOUT).map(Stream::Plain)
     }
 
-    /// Connected to a server.
     pub fn server(stream: TcpStream) -> io::Result<Self> {
         Socket::tcp(stream, SERVER_USER_TIMEOUT).map(Stream::Plain)
     }

@@ -36,7 +36,6 @@ pub struct Tls {
     pub backend: ServerSide,
 }
 
-/// TLS towards clients.
 #[derive(Clone, Default)]
 pub struct ClientSide {
     /// `None`: it is not offered.
@@ -45,7 +44,6 @@ pub struct ClientSide {
     pub is_required: bool,
 }
 
-/// TLS towards the server.
 #[derive(Clone)]
 pub enum ServerSide {
     Disabled,
@@ -82,12 +80,10 @@ impl ClientSide {
     }
 }
 
-/// The client's side of a connection becomes TLS.
 pub async fn accept(acceptor: &TlsAcceptor, socket: Socket) -> io::Result<Stream> {
     Ok(Stream::ClientTls(Box::new(acceptor.accept(socket).await?)))
 }
 
-/// The server's side of a connection becomes TLS.
 pub async fn connect(connector: &TlsConnector, socket: Socket, address: &Address) -> io::Result<Stream> {
     let name = match address {
         Address::Tcp { host, .. } => ServerName::try_from(host.clone()).map_err(io::Error::other)?,

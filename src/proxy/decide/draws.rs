@@ -30,8 +30,7 @@ use crate::users::{Charge, Directory, Right, Unsure, User};
 pub(crate) enum Drawing {
     /// The packet draws no ids.
     Nothing,
-    /// A statement with calls is sent by itself: what begins at this byte of the text is read when all before it has
-    /// run.
+    /// A statement with calls is sent by itself: what begins at this byte of the text is read when all before it has run.
     Cut(usize),
     /// The text with ids, or with parameters of ours, in their place.
     Drawn { text: Vec<u8>, taken: Vec<DrawnIds>, digest: Option<Digest>, prepares: Option<PreparedDraws> },

@@ -1,5 +1,4 @@
-//! Executions of prepared INSERTs into ruled tables. Which parameters take an id is decided at each
-//! execution.
+//! Executions of prepared INSERTs into ruled tables. Which parameters take an id is decided at each execution.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Deciding what becomes of a client's command. These are functions over what is known: none of
-//! them waits, asks the server, or moves a byte. What they are handed may act: tables and
+//! them waits, asks the server, reads a clock of its own, or moves a byte. The parts that they are handed may act: tables and
 //! users give ids that are at hand, and count; the verifier and the rehearsal note what they found.
-//! `serve` calls them, and carries their verdicts out.
+//! `serve` calls them, and carries their verdicts out. `decisions.txt` shows verdicts, one for each row.
 //!
 //! [`text`] decides statements that come as texts, [`execution`] those that were prepared. What they
 //! lack they say by a [`Need`](crate::proxy::known::need::Need).

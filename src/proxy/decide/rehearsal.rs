@@ -38,7 +38,7 @@ impl prepared_names::SessionFacts for RehearsedSession<'_> {
     }
 }
 
-/// A plan that is not acted upon.
+/// The plan of a statement that goes to the server as it came: only its outcome is counted.
 struct Rehearsed {
     planned: Planned,
     /// Tables in shadow mode that it looked at, in this order.
@@ -97,8 +97,7 @@ pub(crate) fn rehearse(known: &Known, by: Basis<'_>, text: &[u8]) -> Option<Effe
     }
 }
 
-/// A statement that is too long to be read passes where no rule concerns its table, and would
-/// not with one.
+/// A statement that is too long to be read passes where no rule concerns its table, and would not with one.
 pub(crate) fn rehearse_too_long(known: &Known, by: Basis<'_>, beginning: &[u8]) {
     let tables = by.tables;
     let Some(state) = known.session.state().filter(|_| tables.rehearses()) else { return };

@@ -203,8 +203,7 @@ fn keeping(known: &Known, text: &[u8]) -> Keeping {
         Inserts::Into(_) | Inserts::Unclear => return Keeping::Unclear,
     };
     let database = database.map(str::to_owned);
-    // Strings and names in these quotes, and characters of several bytes, end where the
-    // session's state says.
+    // Strings and names in these quotes, and characters of several bytes, end where the session's state says.
     let reads_alike = text.is_ascii() && !text.iter().any(|b| matches!(b, b'"' | b'\\'));
     let has_room = reads_alike && known.statements.has_room(2 * text.len());
     let text = has_room.then(|| text.to_vec());

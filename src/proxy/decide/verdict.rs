@@ -29,8 +29,7 @@ pub(crate) enum Verdict {
     Send(FilledPacket),
     /// The payload that is sent in place of an execution.
     SendExecution(Vec<u8>, Note),
-    /// An INSERT that is being prepared. Where no rule concerns it, it is sent as it came: one may
-    /// later.
+    /// An INSERT that is being prepared. Where no rule concerns it, it is sent as it came: one may later.
     Prepare(Arc<Kept>),
     /// The part of the text from this byte on is judged once everything before it is answered.
     Cut(usize),
@@ -105,7 +104,6 @@ impl Task {
     }
 }
 
-/// A packet and the ids that go into it.
 pub(crate) struct FilledPacket {
     pub(crate) plan: Plan,
     pub(crate) blocks: Vec<IdBlock>,
@@ -113,7 +111,6 @@ pub(crate) struct FilledPacket {
     pub(crate) explicit: Vec<Explicit>,
 }
 
-/// The statement is refused for what it says.
 pub(crate) fn refused(why: impl Display) -> Refusal {
     Refusal::Statement(why.to_string())
 }

@@ -4,7 +4,6 @@ use crate::mysql::reader::Reader;
 use crate::sql::name::quoted;
 use crate::text_query::unhex;
 
-/// The server's answer to a question.
 #[derive(Debug)]
 pub(crate) struct Answer {
     /// The first packet that was no row and no definition.
@@ -23,7 +22,6 @@ pub(crate) struct Table {
     pub(crate) others: Vec<Vec<u8>>,
 }
 
-/// The server's error in place of an answer.
 #[derive(Debug)]
 pub(crate) struct ServerError {
     pub(crate) code: u16,
@@ -35,7 +33,7 @@ pub(crate) struct ServerError {
 /// The result of a question: the server's answer, or its error.
 pub(crate) type Answered = Result<Answer, ServerError>;
 
-/// ER_TABLE_NOT_LOCKED
+/// ER_TABLE_NOT_LOCKED: the session has locked tables, and this one is not among them.
 const NOT_LOCKED: u16 = 1100;
 
 /// No client locks a table under this alias.
@@ -52,8 +50,7 @@ pub(crate) fn says_locked(answered: &Answered) -> bool {
     answered.as_ref().is_err_and(|error| error.code == NOT_LOCKED)
 }
 
-/// The text in a row's only column, which came as hexadecimal digits; zero bytes of UTF-16 are
-/// passed over.
+/// The text in a row's only column, which came as hexadecimal digits; zero bytes of UTF-16 are passed over.
 pub(crate) fn text_of(row: &[u8]) -> Option<String> {
     let digits = Reader::new(row).lenenc_bytes("an answer of ours").ok()?;
     unhex(digits)

@@ -17,7 +17,6 @@ use crate::tables::locks::SendBy;
 pub(crate) struct Drawn {
     /// The ids may be sent while these are the rules.
     pub(crate) under: Arc<Tables>,
-    /// The ids of each generator.
     pub(crate) taken: Vec<DrawnIds>,
     /// The digest of the client's text, where it is to be noted.
     pub(crate) digest: Option<Digest>,
@@ -27,7 +26,6 @@ pub(crate) struct Drawn {
     pub(crate) prepares: Option<Arc<PreparedDraws>>,
 }
 
-/// The ids that were taken of one generator.
 #[derive(Debug)]
 pub(crate) struct DrawnIds {
     pub(crate) target: Arc<Target>,
@@ -41,7 +39,6 @@ pub(crate) struct PreparedDraws {
     /// Ascending by index.
     pub(crate) params: Vec<DrawParam>,
     pub(crate) client_params: u16,
-    /// The digest of the client's text.
     pub(crate) digest: Digest,
 }
 

@@ -25,7 +25,6 @@ pub(crate) struct InsertReply {
     /// `None`: it takes none, but its OK packet still shows an id that stands in its text.
     ids: Option<Ids>,
     last: LastRow,
-    /// The number of the statement's rows.
     pub(crate) rows: u32,
     new_rows: NewRows,
     /// CLIENT_FOUND_ROWS: an old row that stays as it is counts as an affected one.
@@ -45,8 +44,7 @@ pub(crate) struct InsertReply {
     pub(crate) more_warnings: i32,
     /// The statement that filled the stage, as its OK packet told of it.
     pub(crate) filled: Option<Filled>,
-    /// The version of the rules that it was planned under: the table stays locked while it is under
-    /// way.
+    /// The version of the rules that it was planned under: the table stays locked while it is under way.
     tables: Arc<Tables>,
     /// Until when it may be sent, as far as was known when its ids were taken.
     send_by: SendBy,
@@ -98,8 +96,7 @@ impl From<&IdBlock> for Ids {
     }
 }
 
-/// Which of our ids is the smallest in the table? The first that a native table would have
-/// reported.
+/// Which of our ids is the smallest in the table? The first that a native table would have reported.
 #[derive(Debug, Clone)]
 pub(crate) struct SmallestId {
     pub(crate) target: Arc<Target>,
@@ -320,8 +317,7 @@ impl InsertReply {
         }
     }
 
-    /// A trigger makes the server forget for the OK packet what `LAST_INSERT_ID(x)` was given last. The function
-    /// still shows it.
+    /// A trigger makes the server forget for the OK packet what `LAST_INSERT_ID(x)` was given last. The function still shows it.
     fn settle_updated(&self, ok: &OkPacket<'_>) -> Settled {
         match self.smallest {
             Smallest::NotAsked if ok.insert_id == 0 && !self.sets_last_id => Settled::AskSession,

@@ -25,7 +25,7 @@ use self::statements::Statements;
 use crate::mysql::capabilities::Capabilities;
 use crate::sessions::SessionHandle;
 
-/// All that one session knows.
+/// The facts by which a session's commands are decided. `decide` asks nobody: it says what it lacks, and `serve` asks for that.
 pub(super) struct Known {
     pub(super) session: SessionState,
     pub(super) statements: Statements,
@@ -34,7 +34,7 @@ pub(super) struct Known {
     pub(super) supplied: Supplied,
     /// The client has sent a LOCK TABLES. Whether tables are locked now, the server says.
     pub(super) may_have_locked: bool,
-    /// The capabilities that were negotiated with the backend.
+    /// The capabilities that the backend and the proxy agreed on, which decide the forms of packets.
     pub(super) capabilities: Capabilities,
     /// The session's place among all sessions, and what is counted of the session.
     pub(super) here: SessionHandle,

@@ -1,5 +1,4 @@
-//! The session's default database, and which statements change it, as far as their first words
-//! show.
+//! The session's default database, and which statements change it, as far as their first words show.
 
 use crate::mysql::command::Command;
 use crate::rules::mentions::DefaultSchema;
@@ -18,7 +17,7 @@ impl DefaultDatabase {
         match name {
             None => DefaultDatabase::Is(None),
             Some(Ok(name)) if name.is_ascii() => DefaultDatabase::Is(Some(name.to_owned())),
-            // In whatever character set.
+            // The bytes of another name depend on the character set.
             Some(_) => DefaultDatabase::Unknown,
         }
     }
@@ -113,8 +112,7 @@ pub(crate) fn plain_name(name: &[u8]) -> Option<String> {
     std::str::from_utf8(name).ok().filter(|_| !name.is_empty() && name.iter().all(is_same)).map(str::to_owned)
 }
 
-/// The text within `PREPARE name FROM 'text'`, or within `EXECUTE IMMEDIATE 'text'`, which is run
-/// at once.
+/// The text within `PREPARE name FROM 'text'`, or within `EXECUTE IMMEDIATE 'text'`, which is run at once.
 fn text_within(text: &[u8]) -> Option<(&[u8], bool)> {
     let text = text.trim_ascii();
     let text = text.strip_suffix(b";").unwrap_or(text).trim_ascii_end();

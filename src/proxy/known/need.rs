@@ -68,7 +68,7 @@ impl From<plan::PlanNeed> for Need {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Right {
     Insert,
-    /// To read and update it.
+    /// SELECT and UPDATE: `id=LAST_INSERT_ID(id)` needs both.
     Update,
 }
 

@@ -44,12 +44,10 @@ impl Note {
         if let Note::Statements { inserts, .. } = self { inserts } else { &[] }
     }
 
-    /// The INSERT with a rule that is being prepared.
     pub(crate) fn prepared(&self) -> Option<&PreparedInsert> {
         if let Note::Prepare(kept) = self { kept.prepared.as_deref() } else { None }
     }
 
-    /// The ruled tables that the command is for.
     pub(crate) fn targets(&self) -> impl Iterator<Item = &Arc<Target>> {
         let inserts = self.inserts().iter().map(|insert| &insert.target);
         inserts.chain(self.prepared().map(|prepared| &prepared.insert.target))

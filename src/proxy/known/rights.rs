@@ -67,7 +67,6 @@ enum Answer {
     Unsure,
 }
 
-/// The rights that one session knows.
 #[derive(Debug)]
 pub(crate) struct Rights {
     account: Account,
@@ -118,7 +117,7 @@ impl Rights {
         &self.account.0
     }
 
-    /// The session is another user's now.
+    /// The session is another user's now: nothing that was known of the rights holds.
     pub(crate) fn changes(&mut self, user: &[u8]) {
         self.account.0 = user.to_vec();
         self.own.clear();
@@ -134,7 +133,7 @@ impl Rights {
         self.is_own(right, target) || self.all.has(&self.account, right, name_of(target))
     }
 
-    /// For this session.
+    /// Notes the right for this session alone, which then asks nobody.
     fn note_own(&mut self, right: Right, target: &Target) {
         self.own.push((right, name_of(target)));
     }
@@ -156,7 +155,6 @@ impl Rights {
         }
     }
 
-    /// The server has answered the question for the right.
     pub(crate) fn answered(&mut self, right: Right, target: &Target, answered: Answered) {
         match answered {
             Ok(_) => self.note(right, target),

@@ -61,7 +61,7 @@ pub(crate) struct SessionState {
 enum Knowledge {
     /// Nothing was asked, and no rule could concern what was sent so far.
     Untouched,
-    /// To be asked for again.
+    /// The state is to be asked for again.
     Forgotten,
     /// To be asked for again. The client has its own tracking again, and may look at it or set it.
     GivenBack,
@@ -74,8 +74,7 @@ enum Knowledge {
     Doubted(State),
     /// The server would not tell.
     Never,
-    /// The server's error to everything until the session's user changes the password. Asked for
-    /// again before the next statement.
+    /// The server's error to everything until the session's user changes the password. Asked for again before the next statement.
     Locked(Vec<u8>),
 }
 
@@ -84,7 +83,7 @@ enum Knowledge {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Mentioned {
     table: bool,
-    /// Or it was the default database.
+    /// A text has mentioned a schema with rules, or the default database was one.
     schema: bool,
 }
 
@@ -290,8 +289,7 @@ impl SessionState {
         };
     }
 
-    /// Something has changed that no text shows: temporary tables, or the tracking that all of this
-    /// rests on.
+    /// Something has changed that no text shows: temporary tables, or the tracking that all of this rests on.
     pub(crate) fn doubt(&mut self) {
         self.temporary.unsure();
         self.doubt_state();
@@ -334,8 +332,7 @@ impl SessionState {
         }
     }
 
-    /// The state was asked for, and this was the answer. The other question that goes with it may
-    /// succeed on MariaDB.
+    /// The state was asked for, and this was the answer. The other question that goes with it may succeed on MariaDB.
     pub(crate) fn is_locked(&mut self, error: Vec<u8>) {
         self.knowledge = Knowledge::Locked(error);
     }
@@ -368,7 +365,7 @@ impl SessionState {
         false
     }
 
-    /// And what was tracked, and whether `insert_id` is set.
+    /// The state in the row, and with it what was tracked and whether `insert_id` is set.
     fn parse_state(&self, row: &[u8]) -> Option<(State, Tracking, bool)> {
         let mut r = Reader::new(row);
         let sql_mode = unhex(r.lenenc_bytes("sql_mode").ok()?)?;
@@ -480,8 +477,7 @@ impl SessionState {
         self.owed_insert_id = id.map(|id| OwedInsertId { id, perhaps_newer: VecDeque::new() });
     }
 
-    /// A statement that no rule concerns has answered with an insert id: the server has generated
-    /// it, or the client wrote it.
+    /// A statement that no rule concerns has answered with an insert id: the server has generated it, or the client wrote it.
     pub(crate) fn saw_insert_id(&mut self, id: u64) {
         if let Some(owed) = &mut self.owed_insert_id {
             owed.perhaps_newer.truncate(NEWER_IDS_MAX - 1);

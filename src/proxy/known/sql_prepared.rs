@@ -1,5 +1,4 @@
-//! Statements that SQL's PREPARE gave a name in this session, and values that the server was asked
-//! for.
+//! Statements that SQL's PREPARE gave a name in this session, and values that the server was asked for.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -20,8 +19,7 @@ pub(crate) struct SqlPrepared {
     statements: HashMap<String, NameMeaning>,
     /// A routine ran: there may be names that were never seen.
     routine_ran: bool,
-    /// Statements were prepared under other names and not looked at. A rule may concern them by
-    /// now.
+    /// Statements were prepared under other names and not looked at. A rule may concern them by now.
     pub(crate) others_lost: bool,
     answers: Vec<(Vec<u8>, Value)>,
     /// The session shares its connection with others (MySQL Router).
@@ -109,8 +107,7 @@ impl SqlPrepared {
                 (NamedChange::Prepared(_, statement), None) => {
                     self.statements.insert(name, NameMeaning::Is(statement.clone()));
                 }
-                // A PREPARE that fails leaves no statement of the name. After a statement that
-                // failed nothing ran.
+                // A PREPARE that fails leaves no statement of the name. After a statement that failed nothing ran.
                 (NamedChange::Prepared(..), Some(0)) if *nth == 0 => {
                     self.statements.remove(&name);
                 }

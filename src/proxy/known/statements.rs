@@ -1,5 +1,4 @@
-//! The session's prepared INSERTs, which are prepared again where rules or columns change; of all
-//! others next to nothing is kept.
+//! The session's prepared INSERTs, which are prepared again where rules or columns change; of all others next to nothing is kept.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,20 +18,17 @@ use crate::table_name::TableName;
 /// prepare again by itself where rules change.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
-/// An INSERT that the client prepared, and the session as it was then: its names and strings mean
-/// what they meant then.
+/// An INSERT that the client prepared, and the session as it was then: its names and strings mean what they meant then.
 #[derive(Debug)]
 pub(crate) struct Source {
     /// `None`: there was no room for it.
     pub(crate) text: Option<Vec<u8>>,
     pub(crate) dialect: Dialect,
-    /// The text reads the same under every sql_mode and character set: `dialect` is one of those
-    /// that the session may have had.
+    /// The text reads the same under every sql_mode and character set: `dialect` is one of those that the session may have had.
     pub(crate) reads_alike: bool,
     pub(crate) database: Option<String>,
     /// `None`: they are not known, for no rule needed them.
     pub(crate) settings: Option<Arc<SessionSettings>>,
-    /// The table that it inserts into.
     pub(crate) table: TableName,
 }
 
@@ -57,13 +53,12 @@ impl Kept {
         self.prepared.as_ref().is_some_and(|prepared| prepared.insert.stage.is_some())
     }
 
-    /// An INSERT ... SELECT.
+    /// True for INSERT ... SELECT: each execution shows anew how many ids it takes.
     pub(crate) fn is_of_query(&self) -> bool {
         let stage = self.prepared.as_ref().and_then(|prepared| prepared.insert.stage.as_ref());
         stage.is_some_and(|stage| stage.kind == Kind::Query)
     }
 
-    /// The text that the server has.
     pub(crate) fn server_text(&self) -> Option<&[u8]> {
         match &self.prepared {
             Some(prepared) => Some(&prepared.text.text),
@@ -104,7 +99,6 @@ pub(crate) struct PreparedStatement {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Replaced {
     pub(crate) server_id: Option<u32>,
-    /// Data was sent ahead to it.
     pub(crate) had_long_data: bool,
 }
 
@@ -161,12 +155,10 @@ pub(crate) struct Statements {
     /// Statements with calls that draw ids.
     drawing: BTreeMap<u32, DrawingStatement>,
     last_drawing: LastDrawing,
-    /// The bytes of the texts that are kept.
     kept_bytes: usize,
-    /// The id that the server gave last.
+    /// The id that the server gave last: a client may name that statement as -1 (`LAST_PREPARED`).
     last_id: Option<u32>,
-    /// A COM_STMT_PREPARE of ours came after the client's last: -1 means another statement to the
-    /// server than to the client.
+    /// A COM_STMT_PREPARE of ours came after the client's last: -1 means another statement to the server than to the client.
     pub(crate) is_displaced: bool,
 }
 
@@ -187,7 +179,7 @@ enum LastDrawing {
 
 #[derive(Debug, Default)]
 enum Last {
-    /// Nothing of ours was prepared last.
+    /// No statement that is kept here was prepared last.
     #[default]
     Other,
     /// The last COM_STMT_PREPARE was refused, so the server may take another statement for the last.
@@ -220,7 +212,6 @@ impl Statements {
         self.kept_bytes.saturating_add(bytes) <= KEPT_BYTES_MAX
     }
 
-    /// A prepared statement with calls.
     pub(crate) fn drawing(&mut self, id: u32) -> Option<&mut DrawingStatement> {
         match &mut self.last_drawing {
             LastDrawing::Pending(statement) if id == LAST_PREPARED => Some(statement),
@@ -309,8 +300,7 @@ impl Statements {
         }
     }
 
-    /// Nothing was sent for the client's COM_STMT_PREPARE, or the server answered it with an error:
-    /// then none is the last.
+    /// Nothing was sent for the client's COM_STMT_PREPARE, or the server answered it with an error: then none is the last.
     pub(crate) fn refuse_last(&mut self) {
         self.last = Last::Refused;
     }
@@ -411,7 +401,7 @@ mod tests {
         let before = Replaced { server_id: Some(1), had_long_data: true };
         assert_eq!(statements.replace(1, 9, again), Some(before));
         assert_eq!((statements.translated(1), statements.translated(LAST_PREPARED)), (Some(9), Some(9)));
-        // One that is not kept.
+        // A statement that is not kept.
         statements.forget_last();
         statements.note_id(10);
         assert_eq!(statements.translated(LAST_PREPARED), None);

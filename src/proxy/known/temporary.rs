@@ -13,7 +13,7 @@ use crate::table_name::{NameCase, TableName};
 pub(crate) enum Hidden {
     No,
     Yes,
-    /// To be asked.
+    /// The server has to be asked.
     Unsure,
 }
 

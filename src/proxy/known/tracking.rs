@@ -28,8 +28,7 @@ pub(crate) static TRACK_SQL: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// MySQL Router with connection sharing: "The system variable cannot be set when connection sharing
-/// is enabled".
+/// MySQL Router with connection sharing: "The system variable cannot be set when connection sharing is enabled".
 pub(crate) const NOT_SET_WHILE_SHARED: u16 = 1766;
 
 /// In hexadecimal digits, so that the answer does not depend on character_set_results. With LIMIT,

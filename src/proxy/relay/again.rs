@@ -1,5 +1,4 @@
-//! The client's last INSERT, kept while it is under way: if its id was in the table already, it is sent again
-//! (`serve/again`).
+//! The client's last INSERT, kept while it is under way: if its id was in the table already, it is sent again (`serve/again`).
 
 use crate::mysql::error::{err_code, parse_err};
 use crate::mysql::packet::Header;
@@ -8,7 +7,7 @@ use crate::proxy::relay::{Arrived, DownState, Relay, UpState};
 
 /// ER_DUP_ENTRY
 const DUPLICATE: u16 = 1062;
-/// A longer statement is not kept.
+/// A longer statement is not kept, and so not sent again: each session would hold a copy.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 /// A buffer of up to this size is kept between statements.
 const ROOM_BYTES: usize = 512;
@@ -22,12 +21,12 @@ pub(crate) struct Again {
     times: u8,
     /// The statement that arrives next is one that is sent again.
     is_due: bool,
-    /// The present statement is one.
+    /// The present statement is one that is sent again.
     is_repeated: bool,
 }
 
 impl Again {
-    /// A command of the client's is there.
+    /// Called when a command of the client's is there: marks the one that is sent again, and forgets the count for any other.
     pub(crate) fn begin(&mut self) {
         self.is_repeated = std::mem::take(&mut self.is_due);
         self.times = if self.is_repeated { self.times } else { 0 };

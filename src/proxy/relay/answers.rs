@@ -31,8 +31,7 @@ impl Relay {
         Step::SendFirst
     }
 
-    /// A server that ends an idle session may say why, in an error that answers nothing (MySQL's
-    /// 4031).
+    /// A server that ends an idle session may say why, in an error that answers nothing (MySQL's 4031).
     pub(crate) fn unasked(&mut self, header: Header) -> Step {
         let whole = match self.whole_control(header) {
             Ok(whole) => whole,

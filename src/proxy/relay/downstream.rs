@@ -1,6 +1,5 @@
-//! Understanding the backend's bytes: whose response each packet belongs to, where responses end,
-//! and the few packets that the client gets changed: OK packets (insert id, session state) and what
-//! tells of parameters of ours.
+//! Understanding the backend's bytes: whose response each packet belongs to, where responses end, and the few packets that the client gets
+//! changed: OK packets (insert id, session state) and what tells of parameters of ours.
 
 use std::time::Instant;
 
@@ -212,8 +211,7 @@ impl Relay {
         Step::Moved
     }
 
-    /// Decides on a control packet, and takes from it what the session must know. May be asked
-    /// again about the same packet.
+    /// Decides on a control packet, and takes from it what the session must know. May be asked again about the same packet.
     fn fate_of(&mut self, control: Control, payload: &[u8]) -> Result<Fate, Event> {
         let is_ok = match control {
             Control::Ok => true,
@@ -288,8 +286,7 @@ impl Relay {
         match self.outstanding.insert_reply() {
             Some(reply) => {
                 let owed = reply.owed_insert_id(ok.affected_rows, insert_id);
-                // A wrapper has set it again, after whatever an INSERT of the same packet left
-                // owed.
+                // A wrapper has set it again, after whatever an INSERT of the same packet left owed.
                 let is_set = reply.sets_insert_id();
                 if owed.is_some() || is_set {
                     self.known.session.owe_insert_id(owed);
@@ -324,8 +321,7 @@ impl Relay {
 
     /// An error that other columns than we know would explain has them read again.
     fn learn_from_error(&mut self, payload: &[u8]) {
-        // Unknown column, wrong number of values, no such table, no default value (of a view), out
-        // of range, wrong value.
+        // Unknown column, wrong number of values, no such table, no default value (of a view), out of range, wrong value.
         const OF_COLUMNS: [u16; 7] = [1054, 1136, 1146, 1264, 1364, 1366, 1423];
         let Some(code) = err_code(payload) else { return };
         let Some(entry) = self.outstanding.forward() else { return };

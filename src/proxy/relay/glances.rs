@@ -25,9 +25,8 @@ const OPTIONS_BYTES_MAX: usize = 128;
 /// Query attributes that take more are read together with their statement.
 const ATTRIBUTES_BYTES_MAX: usize = 64 * 1024;
 
-/// The treatment of a command.
 pub(super) enum Treatment {
-    /// Passes as it comes.
+    /// The command passes unread.
     Pass { may_change_session: bool, note: Note },
     /// The whole payload of the command is looked at.
     Read,
@@ -103,7 +102,6 @@ impl Relay {
         may_move && (!has_names || tables.mention(text, self.known.session.default_schema()).table)
     }
 
-    /// True if calls in a text may draw ids.
     fn may_draw(&self, text: &[u8]) -> bool {
         self.tables.has_draws() && may_be_in(text) && self.tables.now().may_draw(text)
     }
@@ -141,8 +139,7 @@ impl Relay {
         Ok(is_long || memchr::memchr(b'(', self.beginning(command, header)?).is_some())
     }
 
-    /// The offset of the text in the window. `None`: attributes before it are malformed, or more
-    /// than one looks at.
+    /// The offset of the text in the window. `None`: attributes before it are malformed, or more than one looks at.
     pub(crate) fn text_at(&self, command: Command, header: Header) -> Result<Option<usize>, Step> {
         if command != Command::Query || !self.known.has_attributes() {
             return Ok(Some(HEADER_BYTES + 1));
@@ -159,8 +156,7 @@ impl Relay {
         }
     }
 
-    /// A statement's text as far as it is looked at; empty where it does not
-    /// begin within reach.
+    /// A statement's text as far as it is looked at; empty where it does not begin within reach.
     pub(crate) fn beginning(&self, command: Command, header: Header) -> Result<&[u8], Step> {
         let Some(at) = self.text_at(command, header)? else { return Ok(&[]) };
         let end = header.packet_bytes().min(at + LOOK_BYTES_MAX);

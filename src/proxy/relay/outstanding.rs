@@ -1,6 +1,5 @@
-//! The answers that the backend still owes: one entry for each command sent to it, and for each answer that is
-//! ours, in the order in which the client expects them. This is the whole model of matching
-//! responses.
+//! The answers that the backend still owes: one entry for each command sent to it, and for each answer that is ours, in the order in which
+//! the client expects them. This is the whole model of matching responses.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,7 +14,6 @@ use crate::proxy::known::explicit::Explicit;
 use crate::proxy::known::inserts::InsertReply;
 use crate::proxy::known::note::Note;
 
-/// An answer that is on its way.
 #[derive(Debug)]
 pub(crate) enum Outstanding {
     /// The client's own command: its response goes to the client.
@@ -30,8 +28,7 @@ pub(crate) enum Outstanding {
 pub(crate) struct Forward {
     pub(crate) follower: Follower,
     pub(crate) numbers: Numbers,
-    /// True if the command may change what ruled statements depend on: sql_mode, character set,
-    /// default database.
+    /// True if the command may change what ruled statements depend on: sql_mode, character set, default database.
     pub(crate) may_change_session: bool,
     /// Results of this response that have ended.
     pub(crate) results: usize,
@@ -52,19 +49,16 @@ pub(crate) struct Forward {
 /// The packet numbers of a response, for the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Numbers {
-    /// The backend's, and so much added: the rewritten command took more packets than the client's,
-    /// or packets were dropped.
+    /// The backend's, and so much added: the rewritten command took more packets than the client's, or packets were dropped.
     Moved(u8),
-    /// Counted here, from this one on: a side speaks in frames, whose numbers get into those of the
-    /// packets.
+    /// Counted here, from this one on: a side speaks in frames, whose numbers get into those of the packets.
     From(u8),
     /// Counted here too, before the client's side learns that the answer begins.
     Due(u8),
 }
 
 impl Numbers {
-    /// The number of a packet that goes to the client; `None`: the start of the answer must be
-    /// announced first.
+    /// The number of a packet that goes to the client; `None`: the start of the answer must be announced first.
     pub(crate) fn take(&mut self, packet_nr: u8) -> Option<u8> {
         match self {
             Numbers::Moved(by) => Some(packet_nr.wrapping_add(*by)),
@@ -128,14 +122,12 @@ impl Forward {
         matches!(&self.note, Note::Statements { effects: Some(effects), .. } if effects.explains_report)
     }
 
-    /// True if all parameters are ours: the client then expects no EOF after their definitions
-    /// either.
+    /// True if all parameters are ours: the client then expects no EOF after their definitions either.
     pub(crate) fn all_params_are_ours(&self) -> bool {
         self.client_params() == Some(0)
     }
 }
 
-/// The purpose of a command of ours.
 #[derive(Debug)]
 pub(crate) enum Purpose {
     /// `SET last_insert_id`, on behalf of an INSERT whose ids were literals.
@@ -144,7 +136,6 @@ pub(crate) enum Purpose {
     SetId,
     /// The temporary table of an INSERT ... SELECT goes.
     DropStage,
-    /// Session tracking is switched on.
     Track,
     /// The client's own session tracking is put back.
     Untrack,
@@ -213,8 +204,7 @@ impl Queue {
         inserts.iter_mut().find(|reply| reply.statement == *results)
     }
 
-    /// The client's command that is being answered; `None`: the present answer is to another one,
-    /// or is ours.
+    /// The client's command that is being answered; `None`: the present answer is to another one, or is ours.
     pub(crate) fn forward(&mut self) -> Option<&mut Forward> {
         match self.front_mut()? {
             Outstanding::Forward(forward) => Some(forward),
@@ -231,7 +221,6 @@ impl Queue {
         }
     }
 
-    /// The client has sent all of its file.
     pub(crate) fn file_sent(&mut self) {
         match self.front_mut() {
             Some(Outstanding::Forward(forward)) => forward.follower.file_sent(),
@@ -303,8 +292,7 @@ impl Queue {
         })
     }
 
-    /// True if a command is under way after which a ruled statement may have to be read
-    /// differently.
+    /// True if a command is under way after which a ruled statement may have to be read differently.
     pub(crate) fn may_change_session(&self) -> bool {
         self.entries.iter().any(|entry| match entry {
             Outstanding::Forward(forward) => forward.may_change_session,

@@ -9,7 +9,6 @@ use crate::proxy::known::tracking::NOT_SET_WHILE_SHARED;
 use crate::proxy::relay::outstanding::{Outstanding, Own, Purpose};
 use crate::proxy::relay::{Event, Relay, Step, Violation};
 
-/// A question to the server.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Question<'a> {
     Query(&'a [u8]),

@@ -1,7 +1,6 @@
-//! A packet of several statements that goes to the server in parts, each a COM_QUERY: what follows a
-//! cut is read, and sent, when all before it is answered, as the server itself would go on. The
-//! client sees one response: its packet numbers go on, every end but the last one says that more
-//! results follow, and an error ends it.
+//! A packet of several statements that goes to the server in parts, each a COM_QUERY: what follows a cut is read, and sent, when all
+//! before it is answered, as the server itself would go on. The client sees one response: its packet numbers go on, every end but the last
+//! one says that more results follow, and an error ends it.
 
 use crate::mysql::ok::OkPacket;
 use crate::mysql::ok::status::MORE_RESULTS;
@@ -55,8 +54,7 @@ impl Relay {
         parts.state = State::Ready;
     }
 
-    /// Puts the next part into the client's window, once the one before it is answered.
-    /// `None`: what is there may be read.
+    /// Puts the next part into the client's window, once the one before it is answered. `None`: what is there may be read.
     pub(crate) fn next_part(&mut self) -> Option<Step> {
         let parts = self.parts.as_mut()?;
         if parts.state == State::Ready {
@@ -103,7 +101,8 @@ impl Relay {
         }
     }
 
-    /// A packet of this number went to the client, in the response of a part that others follow.
+    /// A packet of this number went to the client, in the response of a part that others follow. The answer to the next part is numbered
+    /// after it.
     pub(crate) fn part_numbered(&mut self, packet_nr: u8) {
         if let Some(parts) = &mut self.parts {
             parts.next_nr = packet_nr.wrapping_add(1);
@@ -113,7 +112,7 @@ impl Relay {
     /// The decision on a packet in the response of a part that others follow: it gets the bit that more
     /// results follow, as the server's own have it.
     pub(crate) fn with_more_results(&self, control: Control, payload: &[u8], fate: Fate) -> Fate {
-        /// After header and warnings.
+        /// The status follows the header byte and two bytes of warnings.
         const EOF_STATUS_AT: usize = 3;
         let payload = match &fate {
             Fate::Pass => payload,

@@ -1,5 +1,4 @@
-//! Moving a session's bytes: one task polls both sockets and both lanes, and comes back when the
-//! relay has an [`Event`].
+//! Moving a session's bytes: one task polls both sockets and both lanes, and comes back when the relay has an [`Event`].
 
 use std::io;
 use std::pin::Pin;
@@ -20,12 +19,9 @@ const TOO_LATE: &str =
 #[derive(Debug)]
 pub(crate) enum Pumped {
     Event(Event),
-    /// A peer closed its end.
     Closed(Side),
-    /// A peer's socket failed.
     Failed(Side, io::Error),
-    /// Nothing was asked by the client for the idle timeout, or a peer took nothing for the write
-    /// timeout.
+    /// Nothing was asked by the client for the idle timeout, or a peer took nothing for the write timeout.
     TimedOut(Timeout),
 }
 
@@ -37,7 +33,6 @@ pub(crate) enum Timeout {
     Gone,
 }
 
-/// Bytes that one turn of the pump has moved.
 #[derive(Debug, Default, Clone, Copy)]
 struct Moved {
     from_client: usize,
@@ -57,12 +52,10 @@ impl Moved {
 pub(crate) struct Watchdog {
     idle: Duration,
     write: Duration,
-    /// When bytes last moved.
     moved_at: Instant,
     /// Since when something waits that the client does not take, whatever else it sends.
     client_owes: Option<Instant>,
-    /// Since when something waits that the server does not take. One that still sends is busy, and
-    /// no more.
+    /// Since when something waits that the server does not take. One that still sends is busy, and no more.
     server_owes: Option<Instant>,
     timer: Pin<Box<Sleep>>,
 }
@@ -88,8 +81,7 @@ impl Watchdog {
         let (limit, deadline) = match (self.client_owes, self.server_owes) {
             (None, None) if relay.outstanding.is_empty() => (Timeout::Idle, self.moved_at + self.idle),
             (None, None) if relay.client_has_ended => (Timeout::Gone, self.moved_at + self.write),
-            // The server may take as long as it likes for what it was asked; keepalive tells
-            // whether it is there.
+            // The server may take as long as it likes for what it was asked; keepalive tells whether it is there.
             (None, None) => return Poll::Pending,
             (Some(since), None) | (None, Some(since)) => (Timeout::Write, since + self.write),
             (Some(a), Some(b)) => (Timeout::Write, a.min(b) + self.write),
@@ -123,7 +115,6 @@ fn owe(since: &mut Option<Instant>, waits: bool, moves: bool, now: Instant) {
     };
 }
 
-/// The end of a lane's turn.
 enum Turn {
     /// Waits for its sockets.
     Waits,

@@ -289,8 +289,7 @@ impl Relay {
         Step::SendFirst
     }
 
-    /// The session's variables, statements and insert id are the server's defaults once the command
-    /// has run.
+    /// The session's variables, statements and insert id are the server's defaults once the command has run.
     pub(crate) fn starts_over(&mut self) {
         self.known.session.reset();
         self.known.statements = Statements::default();
@@ -300,8 +299,7 @@ impl Relay {
         let pass = |may_change_session, note| Ok(Treatment::Pass { may_change_session, note });
         match command {
             _ if self.parts.is_some() => Ok(Treatment::Read),
-            // Also without rules: when there are some, the session's temporary tables and its state
-            // must be known.
+            // Also without rules: when there are some, the session's temporary tables and its state must be known.
             Command::Query | Command::StmtPrepare => self.glance_at(command, header),
             Command::StmtExecute
             | Command::StmtSendLongData
@@ -349,7 +347,6 @@ impl Relay {
         }
     }
 
-    /// The treatment of an execution of a kept INSERT.
     fn execution(&self, id: u32, statement: &PreparedStatement, header: Header) -> Result<Treatment, Step> {
         let Kept { source, prepared } = &*statement.kept;
         let is_current = || {
@@ -369,8 +366,7 @@ impl Relay {
         Ok(Treatment::Read)
     }
 
-    /// An execution that would get ids were its table's rule on, and that would be read whole for
-    /// it.
+    /// An execution that would get ids were its table's rule on, and that would be read whole for it.
     fn is_rehearsed(&self, source: &Source, header: Header) -> bool {
         !header.continues()
             && header.payload_bytes <= self.statement_bytes_max

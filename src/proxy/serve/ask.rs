@@ -101,7 +101,7 @@ impl Session {
         Ok(self.relay.answers.remove(0))
     }
 
-    /// Goes on until `is_so`.
+    /// Relays both ways until `is_so`. The client's next command stays in its lane meanwhile.
     pub(super) async fn until(&mut self, is_so: impl Fn(&Relay) -> bool) -> Going<()> {
         let held = std::mem::replace(&mut self.relay.holds_client, true);
         while !is_so(&self.relay) {
@@ -117,7 +117,7 @@ impl Session {
         Ok(())
     }
 
-    /// Goes on until the future is ready. It borrows nothing of the session.
+    /// Relays both ways until the future is ready. The future borrows nothing of the session, which the relaying changes.
     pub(super) async fn meanwhile<T>(&mut self, future: impl Future<Output = T>) -> Going<T> {
         let mut future = pin!(future);
         self.relay.holds_client = true;
@@ -194,8 +194,7 @@ impl Session {
         !back.may_read_insert_id()
     }
 
-    /// Asked on the control connection, which sees the rows of this session's open transaction at
-    /// READ UNCOMMITTED.
+    /// Asked on the control connection, which sees the rows of this session's open transaction at READ UNCOMMITTED.
     async fn smallest_id(&mut self, question: &SmallestId) -> Going<Smallest> {
         let target = &question.target;
         let Some(schema) = self.shared.tables.schema() else { return Ok(Smallest::Unknown) };

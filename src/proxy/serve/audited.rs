@@ -12,15 +12,13 @@ use crate::sql::dialect::Dialect;
 use crate::sql::digest::{Digest, digest};
 
 impl Session {
-    /// [`Session::audit`] of what was prepared, read as it was then: in today's sql_mode a string
-    /// of it may be a name.
+    /// [`Session::audit`] of what was prepared, read as it was then: in today's sql_mode a string of it may be a name.
     pub(super) fn audit_source(&self, source: Option<&Source>, inserts: &[InsertReply]) {
         let text = source.and_then(|source| Some((source.text.as_deref()?, source.dialect)));
         self.audit_as(text, inserts);
     }
 
-    /// The statement is about to be sent with its ids. `text`: as the client wrote it, where it is
-    /// known.
+    /// The statement is about to be sent with its ids. `text`: as the client wrote it, where it is known.
     pub(super) fn audit(&self, text: Option<&[u8]>, inserts: &[InsertReply]) {
         let dialect = self.relay.known.session.state().map(|state| state.dialect);
         self.audit_as(text.zip(dialect), inserts);

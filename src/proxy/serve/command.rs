@@ -180,8 +180,7 @@ impl Session {
         Progress::Done
     }
 
-    /// A statement longer than `limits.statement_bytes`: its beginning tells whether a rule
-    /// concerns it.
+    /// A statement longer than `limits.statement_bytes`: its beginning tells whether a rule concerns it.
     async fn too_long(&mut self, command: Command) -> Going<()> {
         loop {
             let Some(header) = Header::parse(self.relay.up.window()) else { return Ok(()) };

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 pub(super) struct Drain {
     draining: watch::Receiver<bool>,
     has_begun: bool,
-    /// Resolves when it begins.
+    /// Resolves when the proxy begins to drain. Kept, so that a poll of the session makes no new one.
     begins: Pin<Box<dyn Future<Output = ()> + Send>>,
     /// Woken by `begins`.
     waker: Option<Waker>,
@@ -28,7 +28,7 @@ impl Drain {
         Drain { draining: draining.clone(), has_begun: *draining.borrow(), begins, waker: None }
     }
 
-    /// Wakes the task when it does.
+    /// True once the proxy drains. If it does not yet, the task is woken when it begins.
     pub(super) fn has_begun(&mut self, cx: &mut Context<'_>) -> bool {
         let is_watched = self.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker()));
         let is_as_it_was = is_watched && matches!(self.draining.has_changed(), Ok(false));

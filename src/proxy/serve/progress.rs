@@ -8,7 +8,6 @@ use crate::proxy::known::need::{Need, Shown};
 use crate::proxy::known::note::Note;
 use crate::tables::Tables;
 
-/// The point that a command has reached.
 pub(super) enum Progress {
     /// The command is sent, or answered.
     Done,
@@ -26,12 +25,12 @@ pub(super) enum Progress {
     Later(Box<Later>),
 }
 
-/// A command that is not sent at once.
+/// A command that has its ids and is not sent yet. Before it goes, the leases of its ids are looked at again.
 pub(super) struct Later {
     /// The statement that sets the user variables from which the command reads its ids.
     pub(super) sets: Option<String>,
     pub(super) packet: Packet,
-    /// The rules that it was planned by.
+    /// The rules that it was planned by. If they are retired by then, its ids may be another proxy's too.
     pub(super) tables: Arc<Tables>,
 }
 

@@ -74,8 +74,7 @@ impl Session {
         sent_ahead
     }
 
-    /// Sends a packet with its ids, and notes what its answers need. `ready`: as it was made of the client's, where
-    /// it was.
+    /// Sends a packet with its ids, and notes what its answers need. `ready`: as it was made of the client's, where it was.
     pub(super) fn send_planned(
         &mut self,
         arrived: Arrived,
@@ -99,8 +98,7 @@ impl Session {
         let Some(sent) = sent else {
             return self.refuse(arrived, &Refusal::NoId("the ids do not fit the plan".into()));
         };
-        // The wrapper sets it again; where the statement fails, what the function shows is
-        // undefined anyway.
+        // The wrapper sets it again; where the statement fails, what the function shows is undefined anyway.
         if inserts.iter().any(InsertReply::sets_insert_id) {
             self.relay.known.session.owed_insert_id = None;
         }

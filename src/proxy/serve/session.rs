@@ -27,7 +27,6 @@ use crate::sessions::SessionHandle;
 use crate::sql::dialect::{Server, ServerKind};
 use crate::tables::Tables;
 
-/// Why a session ended.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
     #[error(transparent)]
@@ -61,7 +60,7 @@ pub(in crate::proxy) struct Session {
     pub(in crate::proxy) server: Stream,
     pub(super) watchdog: Watchdog,
     pub(super) drain: Drain,
-    /// For the authentication of a COM_CHANGE_USER.
+    /// The nonce and the backend's address, for a later COM_CHANGE_USER.
     pub(in crate::proxy) identity: change_user::Identity,
     /// Among the user's connections.
     pub(in crate::proxy) seat: Seat<Vec<u8>>,

@@ -29,8 +29,7 @@ impl Session {
         }
     }
 
-    /// Asks for `insert_id`. `taken_for`: and takes it from the server, for this table; the server may still have it
-    /// otherwise.
+    /// Asks for `insert_id`. `taken_for`: and takes it from the server, for this table; the server may still have it otherwise.
     pub(super) async fn find_set_id(&mut self, taken_for: Option<Arc<Target>>) -> Result<(), Stop> {
         let answer = self.ask(Question::Query(SET_ID_SQL)).await?;
         let row = answer.map_err(|error| Stop::Failed(error.payload))?.row.unwrap_or_default();
@@ -48,8 +47,7 @@ impl Session {
         Ok(())
     }
 
-    /// Has the server forget `insert_id`. MySQL takes SET insert_id=0 for an id, and forgets one only when a row has used
-    /// it.
+    /// Has the server forget `insert_id`. MySQL takes SET insert_id=0 for an id, and forgets one only when a row has used it.
     async fn use_set_id_up(&mut self, target: &Target, last_insert_id: u64) -> Result<(), Stop> {
         if self.relay.known.session.presumed_dialect().is_mariadb() {
             let unset = self.ask(Question::Query(b"SET insert_id=0")).await?;

@@ -41,10 +41,10 @@ use crate::sql::look::shows_warnings;
 use crate::sql::statement::dynamic::escape;
 use crate::tables::Tables;
 
-/// A statement on its way.
+/// A statement that goes by way of a stage, in its parts.
 struct Job<'a> {
     task: &'a Task,
-    /// The client's.
+    /// The payload of the client's command.
     payload: &'a [u8],
     /// The part of the payload before the text.
     before: &'a [u8],
@@ -63,7 +63,6 @@ struct Facts {
     unwarned: Option<String>,
 }
 
-/// The stage with its rows.
 struct StageRows {
     rows: u64,
     /// Warnings of filling the stage. Those that the server gives again when the rows are stored are not counted.
@@ -444,8 +443,7 @@ impl Session {
         command_payload(Command::Query, &[attributes, text].concat())
     }
 
-    /// Prepares a text of ours, to be run once with a part of the client's parameters: its id, and
-    /// the payload of its execution.
+    /// Prepares a text of ours, to be run once with a part of the client's parameters: its id, and the payload of its execution.
     async fn prepare_ours(
         &mut self,
         job: &Job<'_>,
@@ -551,8 +549,7 @@ fn lenenc(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The facts that are asked for beforehand, if the server's way of logging allows that rows are numbered in the order
-/// of a query.
+/// The facts that are asked for beforehand, if the server's way of logging allows that rows are numbered in the order of a query.
 fn facts_of(answered: Answered, target: &Target) -> Result<Facts, Refusal> {
     let facts = answered.map_err(|error| not_answered(&error))?;
     let unreadable = || refused(target.at("Rowstamp cannot read the server's binlog_format; try again"));
@@ -572,7 +569,6 @@ fn facts_of(answered: Answered, target: &Target) -> Result<Facts, Refusal> {
     Ok(Facts { warns_of_zero_dates, increment, last_insert_id, unwarned: None })
 }
 
-/// Why there is no stage.
 fn not_made(error: ServerError, target: &Target) -> Stop {
     /// Access to the database, to the table, to a column is denied; XA.
     const DENIED: u16 = 1044;
@@ -597,7 +593,6 @@ fn not_made(error: ServerError, target: &Target) -> Stop {
     refused(target.at(format_args!("{by_way}{why}"))).into()
 }
 
-/// The stage's name.
 const STAGE: &[u8] = b"rowstamp stage";
 
 /// The server's error, with the table's name where it has the stage's.

@@ -1,5 +1,4 @@
-//! Statements, as texts and as executions of prepared ones: decided by what is known, and what was
-//! decided carried out.
+//! Statements, as texts and as executions of prepared ones: decided by what is known, and what was decided carried out.
 
 use std::sync::Arc;
 
@@ -141,8 +140,7 @@ impl Session {
         }
     }
 
-    /// COM_STMT_PREPARE of an INSERT: with parameters of ours, or as it came where no rule concerns
-    /// it.
+    /// COM_STMT_PREPARE of an INSERT: with parameters of ours, or as it came where no rule concerns it.
     fn prepare(&mut self, arrived: Arrived, kept: Arc<Kept>) -> Progress {
         let note = Note::Prepare(kept.clone());
         match &kept.prepared {
@@ -159,8 +157,7 @@ impl Session {
         Progress::Done
     }
 
-    /// A statement that our scanner cannot read: the server says what is wrong with it, or it is
-    /// refused.
+    /// A statement that our scanner cannot read: the server says what is wrong with it, or it is refused.
     pub(super) async fn show(&mut self, arrived: Arrived, shown: Shown) -> Going<Progress> {
         let is_to_be = shown.is_inner || arrived.command != Command::Query;
         Ok(match self.ask(Question::Prepare(&shown.text)).await? {

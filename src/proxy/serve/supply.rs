@@ -147,8 +147,7 @@ impl Session {
             return cannot_ask(why);
         }
         match self.ask(Question::Query(&sql)).await? {
-            // Killed, or out of time: it is asked again. Whatever else is said of the name, it is
-            // no temporary table.
+            // Killed, or out of time: it is asked again. Whatever else is said of the name, it is no temporary table.
             Err(error) if matches!(error.code, 1317 | 3024) => {}
             answered => {
                 let row = answered.ok().and_then(|answered| answered.row);

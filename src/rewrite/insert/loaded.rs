@@ -132,7 +132,7 @@ enum DefaultValue {
     OfType,
 }
 
-/// In the order of the table.
+/// The columns that the LOAD fills, in the order of the table.
 fn filled(
     lexer: &Lexer<'_>,
     context: &Context<'_>,

@@ -7,7 +7,6 @@ use crate::rules::model::Explicit;
 use crate::sql::insert::Body;
 use crate::sql::value::IdValue;
 
-/// The decision on a row's id.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum RowId {
     Generate,

@@ -17,7 +17,7 @@ type Edits = Vec<(Span, Box<[u8]>)>;
 struct Named {
     qualifier: Option<String>,
     column: String,
-    /// After its last token.
+    /// The offset after its last token.
     end: u32,
 }
 

@@ -86,7 +86,7 @@ impl Around {
         Ok((plan, semicolon))
     }
 
-    /// For an INSERT that takes ids.
+    /// Refuses an INSERT that takes ids, where what stands around it decides the ids, or leaves no way to tell the client the id.
     fn check_ids(self, plan: &InsertPlan) -> Result<(), Unplanned> {
         if self.settings.ids {
             return Err(Unplanned::Refused(

@@ -34,7 +34,6 @@ pub(super) struct Text<'a> {
     pub(super) place: TextPlace<'a>,
 }
 
-/// The place of a text in the packet.
 pub(super) enum TextPlace<'a> {
     Literal(&'a Literal),
     /// The server evaluated this expression. Where the text must change, a string takes its place.

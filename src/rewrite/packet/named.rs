@@ -15,7 +15,6 @@ use crate::sql::lex::{Lexer, Span};
 use crate::sql::statement::dynamic::{self, Using};
 
 impl Walk<'_> {
-    /// PREPARE.
     pub(super) fn prepare_staged(
         &mut self,
         lexer: &Lexer<'_>,
@@ -62,7 +61,6 @@ impl Walk<'_> {
         self.context.session.collation().ok_or_else(|| Box::new(Planned::Needs(PlanNeed::Settings)))
     }
 
-    /// EXECUTE.
     pub(super) fn execute_staged(
         &mut self,
         lexer: &Lexer<'_>,

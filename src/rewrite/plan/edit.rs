@@ -53,7 +53,7 @@ pub(in crate::rewrite) enum Piece {
     Column { before: &'static str, after: &'static str, charset: ClientCharset },
     /// The list of the visible columns, and after them the id's.
     AllColumns { with_id: bool, charset: ClientCharset },
-    /// An id.
+    /// An id of the statement's block.
     Id(Id),
 }
 
@@ -62,7 +62,7 @@ pub(in crate::rewrite) enum Piece {
 pub(in crate::rewrite) struct Id {
     pub(in crate::rewrite) nth: u32,
     pub(in crate::rewrite) row: u32,
-    /// After a comma.
+    /// True if the id follows other values of its row.
     pub(in crate::rewrite) comma: bool,
     pub(in crate::rewrite) form: IdForm,
 }
@@ -82,7 +82,6 @@ pub(in crate::rewrite) enum IdForm {
     Variable,
 }
 
-/// An id, or a number of ours.
 pub(in crate::rewrite) fn put_digits(out: &mut Vec<u8>, n: u64) {
     out.extend_from_slice(itoa::Buffer::new().format(n).as_bytes());
 }

@@ -68,7 +68,6 @@ impl Effects {
         self.moves_ids = true;
     }
 
-    /// True if there are no effects to note.
     pub fn is_nothing(&self) -> bool {
         self.leave_session()
             && !self.explains_report

@@ -61,7 +61,6 @@ pub struct Named {
     pub args: Vec<Box<[u8]>>,
 }
 
-/// A column of the stage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::rewrite) struct Column {
     pub(in crate::rewrite) name: Box<[u8]>,
@@ -102,7 +101,6 @@ pub enum Kind {
     Query,
     /// An INSERT of values, with an expression as id.
     Values,
-    /// LOAD
     Load {
         /// REPLACE: rows in the way are deleted. Else they may be why one is skipped.
         replaces: bool,
@@ -125,7 +123,6 @@ impl Kind {
     }
 }
 
-/// The storage engine of the stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Engine {
     InnoDb,
@@ -151,7 +148,6 @@ pub struct Numbering {
     pub takes: Takes,
     /// The first id; `None`: the server numbers the rows.
     pub first: Option<u64>,
-    /// The number of ids.
     pub ids: u64,
 }
 
@@ -357,7 +353,6 @@ pub(in crate::rewrite) fn stage_name(schema: &[u8]) -> Vec<u8> {
     [schema, b".", STAGE.as_bytes()].concat()
 }
 
-/// Names as a list in parentheses.
 pub(in crate::rewrite) fn list(names: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Vec<u8> {
     let names: Vec<_> = names.into_iter().map(|name| name.as_ref().to_vec()).collect();
     text!(b"(", names.join(&b','), b")")

@@ -26,7 +26,7 @@ pub struct Accounts {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Right {
-    /// In upper case.
+    /// Words in upper case, as in "CREATE TEMPORARY TABLES".
     pub privilege: String,
     pub on: Scope,
 }

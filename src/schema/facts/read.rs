@@ -112,7 +112,7 @@ impl Reader {
         limited(self.conn.query(with_values(sql, params))).await
     }
 
-    /// With those of the roles that are active.
+    /// The grants of the account, and those of its active roles.
     async fn grants(&mut self) -> Result<Vec<String>, SchemaError> {
         let role = self.rows("SELECT CURRENT_ROLE()", &[]).await.ok();
         let role = role.and_then(|rows| text(rows.first()?, 0)).filter(|role| role.contains('@'));

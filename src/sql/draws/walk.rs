@@ -120,7 +120,7 @@ pub(super) fn statement(lexer: &mut Lexer<'_>) -> Result<(Draws, bool), Odd> {
     Ok((Draws { params: lexer.params(), ..walk.draws() }, end.kind == TokenKind::End))
 }
 
-/// After the words that say what it is. The last: its end is not known, and so it takes the packet's rest.
+/// The statement's kind, if EXPLAIN stands before it, and if its end is not known, so that it takes the packet's rest.
 fn kind(lexer: &mut Lexer<'_>) -> Result<(Kind, bool, bool), Odd> {
     let mut is_explained = false;
     loop {
@@ -153,7 +153,7 @@ fn kind(lexer: &mut Lexer<'_>) -> Result<(Kind, bool, bool), Odd> {
     }
 }
 
-/// After the verb, up to where the values begin.
+/// The lexer stands after the verb, and is left where the values begin.
 fn insert(lexer: &mut Lexer<'_>, verb: Verb) -> Result<Kind, Odd> {
     let other = Ok(Kind::Other("an INSERT of a form that cannot draw ids"));
     if Head::parse(lexer, verb)?.is_none() {
@@ -227,7 +227,7 @@ impl Walk {
         Ok(())
     }
 
-    /// After SELECT: its options are no part of the list.
+    /// The lexer stands after SELECT. Its options are no part of the list.
     fn select(&mut self, lexer: &mut Lexer<'_>) -> Result<(), Odd> {
         const OPTIONS: &[&str] = keywords!(
             ALL DISTINCT DISTINCTROW HIGH_PRIORITY STRAIGHT_JOIN SQL_SMALL_RESULT SQL_BIG_RESULT SQL_BUFFER_RESULT
@@ -339,7 +339,7 @@ impl Walk {
     }
 }
 
-/// After FROM: DUAL alone is no table.
+/// The lexer stands after FROM. DUAL alone is no table.
 fn is_dual(lexer: &Lexer<'_>) -> Result<bool, Odd> {
     let mut ahead = lexer.clone();
     let first = ahead.next()?;

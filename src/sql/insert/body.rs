@@ -24,7 +24,6 @@ pub struct Row {
     /// Offsets of its parentheses.
     pub open: u32,
     pub close: u32,
-    /// The number of its values.
     pub values: u32,
     /// The id's value; empty where the row has none.
     pub id: Span,
@@ -36,7 +35,7 @@ pub struct Row {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SetForm {
-    /// After the last assignment.
+    /// The offset after the last assignment.
     pub end: u32,
     /// The id's value, and the `?` in front of it; of the end, where it is not assigned.
     pub id: Span,
@@ -87,7 +86,7 @@ impl Body {
         }))
     }
 
-    /// After SET.
+    /// The lexer stands after SET. `None`: not understood.
     pub fn set(lexer: &mut Lexer<'_>, wants: Wants<'_>) -> Result<Option<Body>, Odd> {
         let scope = Scope { column: wants.column, table: wants.table };
         let Some(assigned) = tail::assignments(lexer, scope)? else { return Ok(None) };

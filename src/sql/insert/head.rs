@@ -17,7 +17,6 @@ pub struct Head {
     pub table: Path,
 }
 
-/// The column list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Columns {
     /// None is written; the table's own order counts.
@@ -27,7 +26,6 @@ pub enum Columns {
     Listed { open: u32, close: u32, names: Vec<Token> },
 }
 
-/// The source of the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     /// VALUES or VALUE; the span is the keyword's.
@@ -89,7 +87,7 @@ fn is_query(lexer: &Lexer<'_>, token: Token) -> bool {
     lexer.is_any_word(token, &["SELECT", "WITH", "TABLE"])
 }
 
-/// After the opening parenthesis.
+/// The lexer stands after the opening parenthesis, whose offset is `open`.
 fn list(lexer: &mut Lexer<'_>, open: u32) -> Result<Option<Columns>, Odd> {
     let mut names = Vec::with_capacity(8);
     let mut token = lexer.next()?;

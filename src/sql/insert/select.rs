@@ -24,7 +24,7 @@ pub struct Query {
     pub bare_names: Vec<Token>,
     /// The names of other tables in ON DUPLICATE KEY UPDATE, and the words that begin a query there.
     pub sources: Vec<Span>,
-    /// The statement's `?`.
+    /// The `?` of the whole statement: those after the query count too.
     pub all_params: u32,
     pub semicolon: bool,
 }

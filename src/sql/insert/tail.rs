@@ -18,20 +18,20 @@ pub enum AssignsId {
 /// ON DUPLICATE KEY UPDATE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Odku {
-    /// After its last token.
+    /// The offset after its last token.
     pub end: u32,
     pub assigns_id: AssignsId,
     /// An assignment whose value is a `LAST_INSERT_ID(x)` and nothing else, so that it is evaluated
     /// whenever a row is updated.
     pub calls_last_id: bool,
-    /// Without those of such assignments' own call.
+    /// The traits of the assignments. The call of an assignment that is nothing but LAST_INSERT_ID(x) is not among them.
     pub traits: Traits,
 }
 
 /// `AS new`, `AS new(m,n)`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Alias {
-    /// After its name.
+    /// The offset after its name.
     pub end: u32,
     /// Offset of the closing parenthesis of its list of columns.
     pub list_close: Option<u32>,

@@ -14,7 +14,7 @@ pub enum TableChange {
     Renamed { from: Path, to: Path },
 }
 
-/// After the first word.
+/// The lexer stands after `first`, the statement's first word.
 pub(in crate::sql) fn read(lexer: &mut Lexer<'_>, first: Token) -> Result<Statement, Odd> {
     let mut tables = Vec::new();
     if lexer.is_word(first, "CREATE") {
@@ -98,7 +98,7 @@ fn create(lexer: &mut Lexer<'_>) -> Result<Statement, Odd> {
     Ok(Statement::Ddl(Vec::new()))
 }
 
-/// After VIEW.
+/// The lexer stands after VIEW.
 fn view(lexer: &mut Lexer<'_>) -> Result<Statement, Odd> {
     skip_if_exists(lexer)?;
     Ok(Statement::Ddl(table(lexer)?.map(TableChange::CreatedView).into_iter().collect()))

@@ -18,7 +18,6 @@ pub enum Dynamic {
     Deallocate { name: String },
 }
 
-/// The source of the text.
 #[derive(Debug, PartialEq)]
 pub enum Source {
     Literal(Literal),
@@ -34,7 +33,7 @@ pub enum Source {
 /// A string, and what the server makes of it.
 #[derive(Debug, PartialEq)]
 pub struct Literal {
-    /// Without quotes and escapes.
+    /// The text that the server reads: without quotes and escapes.
     pub text: Vec<u8>,
     quote: u8,
     /// From this byte of `text` on, a byte stands so far from its place in the packet. Ascending.
@@ -45,7 +44,7 @@ pub struct Literal {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Using {
     pub args: Vec<Span>,
-    /// After the statement's last token.
+    /// The offset after the statement's last token.
     pub end: u32,
 }
 
@@ -73,7 +72,7 @@ pub fn shows_its_text(statement: &[u8], escapes: Option<bool>) -> bool {
 #[derive(PartialEq)]
 enum TextAt {
     Elsewhere,
-    /// After PREPARE ... FROM or EXECUTE IMMEDIATE.
+    /// The text begins next: PREPARE ... FROM or EXECUTE IMMEDIATE stands before it.
     Begins,
     Ended,
 }

@@ -6,13 +6,12 @@ use crate::sql::name;
 
 /// The names of what is filled with ids, in any schema.
 pub trait IdNames: Sync {
-    /// True if a column has this name.
     fn has_column(&self, name: &str) -> bool;
     /// True if a view has this name. Its columns may have other names than the table's.
     fn has_view(&self, name: &str) -> bool;
 }
 
-/// None.
+/// No column or view is filled with ids.
 impl IdNames for () {
     fn has_column(&self, _: &str) -> bool {
         false

@@ -27,7 +27,7 @@ enum Variable {
     Other,
 }
 
-/// After SET.
+/// The lexer stands after SET.
 pub(in crate::sql) fn read(lexer: &mut Lexer<'_>) -> Result<Settings, Odd> {
     let mut settings = Settings::default();
     // A scope holds for what follows it, up to the next one (manual, "SET Syntax for Variable

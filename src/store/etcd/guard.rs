@@ -161,7 +161,7 @@ impl Inner {
             && beside.holder.as_ref().is_some_and(is_ours)
             && let Some((revision, record)) = stands
         {
-            // Whoever wrote under our name has lost it to us.
+            // Another process wrote under our name, and has lost the name to us.
             witness.adopt(revision, record.raised);
             verdict = Sighting::Moved;
         }

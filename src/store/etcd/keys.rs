@@ -15,7 +15,7 @@ pub(super) struct Keys {
     pub(super) members: Members,
     /// Ends with `/`.
     pub(super) prefix: String,
-    /// For messages.
+    /// The store, as errors name it.
     pub(super) store: String,
 }
 
@@ -104,7 +104,6 @@ pub(super) struct Pages<'a> {
     end: Vec<u8>,
     /// All pages are of the first one's; 0: not known yet.
     revision: i64,
-    /// The records that came.
     pub(super) all: Vec<(Key, Versioned<Json>)>,
 }
 

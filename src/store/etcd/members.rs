@@ -198,7 +198,7 @@ impl Members {
         *member.link.lock() = Link::default();
         let Some(at) = self.all.iter().position(|other| std::ptr::eq(other, member)) else { return };
         let next = (at + 1) % self.all.len();
-        // Whoever comes second has nothing to add.
+        // If another call has left the member meanwhile, the next one is first already.
         let _ = self.at.compare_exchange(at, next, Ordering::Relaxed, Ordering::Relaxed);
     }
 

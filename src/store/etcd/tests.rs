@@ -184,7 +184,6 @@ async fn a_member_that_fell_behind_gives_no_stale_answer() {
     }
 }
 
-/// One that knows this member only.
 async fn open_at(etcd: &Etcd, member: usize) -> EtcdStore {
     let endpoints = vec![etcd.endpoints()[member].clone()];
     let name = format!("at-{member}-{}", rand::random::<u32>());

@@ -41,13 +41,13 @@ impl Witness {
         Witness { revision, raised, run, sent: 0, known: 0 }
     }
 
-    /// The witness of a write that is about to be sent.
+    /// Counts a write before it is sent: a deadline may cut the write off anywhere.
     pub(super) fn next(&mut self) -> WitnessRecord {
         self.sent += 1;
         self.record(self.sent)
     }
 
-    /// One that confirms nothing: put where there is none, so that an operator's raise finds it.
+    /// A witness that confirms nothing: put where there is none, so that an operator's raise finds it.
     pub(super) fn placeholder(&self) -> WitnessRecord {
         self.record(0)
     }

@@ -32,7 +32,7 @@ const NO_SUCH_DATABASE: u16 = 1049;
 /// A server that may be the primary.
 #[derive(Debug, Clone)]
 pub struct Server {
-    /// For people.
+    /// The server's address, as errors and the log show it.
     pub address: String,
     /// The ways to connect, in the order in which they are tried.
     pub ways: Vec<Opts>,
@@ -40,14 +40,13 @@ pub struct Server {
 
 pub(super) struct Connection {
     servers: Vec<Server>,
-    /// For errors.
+    /// The store, as errors name it.
     pub(super) name: String,
     /// The table of records, quoted.
     own: String,
     /// Nothing is written: neither what a new store has, nor which server is the primary.
     pub(super) only_reads: bool,
     seat: Mutex<Option<Seat>>,
-    /// Which server is in use.
     at: AtomicUsize,
     /// The highest of a `primary` record that was seen.
     term: AtomicU64,
@@ -60,12 +59,11 @@ struct Seat {
     looked_at: Instant,
 }
 
-/// The result of a look at one server.
 struct Found {
     nth: usize,
     conn: Conn,
     server: role::Server,
-    /// With its revision.
+    /// The record `primary` with its revision. `None`: it is not there.
     record: Option<(u64, PlaceRecord)>,
     now: u64,
 }
@@ -76,7 +74,6 @@ impl Connection {
         Connection { servers, name, own: own.to_owned(), only_reads, seat: Mutex::new(None), at, term }
     }
 
-    /// The number of the server in use.
     pub(super) fn at(&self) -> usize {
         self.at.load(Ordering::Acquire)
     }

@@ -93,7 +93,7 @@ pub(super) struct Holder {
 
 impl Drop for Holder {
     fn drop(&mut self) {
-        // With its connection the lock goes.
+        // The task owns the connection, and the server frees the lock with it.
         self.keeper.abort();
     }
 }
@@ -105,7 +105,7 @@ async fn keep(store: Weak<Inner>, key: Key, record: ProxyRecord, held: (usize, C
     loop {
         sleep(LOOK_INTERVAL).await;
         let Some(store) = store.upgrade() else { return };
-        // Whoever looks finds the primary of now.
+        // This look also finds out which server is the primary now.
         let stands = store.load_own(&key).await;
         if let Some((at, conn)) = &mut held
             && *at == store.connection.at()

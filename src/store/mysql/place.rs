@@ -133,7 +133,7 @@ mod tests {
 
     type Row<'a> = (&'a str, Option<(u64, &'a str, u64)>);
 
-    /// By identity, the term and the server of its record, and how long ago that was claimed, in seconds.
+    /// A candidate of this identity. Its record has this term and server, and was claimed so many seconds ago; 0: as the first one.
     fn candidate((identity, record): Row<'_>) -> Candidate {
         let record = record.map(|(term, server, seconds)| PlaceRecord {
             v: 1,

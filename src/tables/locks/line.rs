@@ -8,7 +8,7 @@ use mysql_async::Conn;
 
 use crate::tables::locks::LockError;
 
-/// For each answer.
+/// The time limit for one answer of the server.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]

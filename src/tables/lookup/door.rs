@@ -179,7 +179,7 @@ impl InForce {
             tracing::warn!(%error, generator = %name, "which proxy is which node cannot be read from the store");
         });
         let mut holders = told.ok()?;
-        // One that this proxy had before is still its own in the store, until another takes it.
+        // A node that this proxy had before is still its own in the store, until another takes it.
         let own = self.node_of(name);
         holders.retain(|node, holder| holder.proxy != self.common.owner || Some(*node) == own);
         Some(holders)

@@ -19,7 +19,7 @@ use crate::tables::Tables;
 /// The generators that ids are drawn from without an INSERT.
 #[derive(Debug, Default)]
 pub(in crate::tables) struct Drawn {
-    /// By calls in SQL.
+    /// The targets of calls in SQL, by the generator's name.
     by_name: BTreeMap<FoldedName<'static>, Arc<Target>>,
     /// At doors, each since one of them has asked for it; by the name as people write it.
     at_doors: ArcSwap<BTreeMap<String, Arc<AtDoor>>>,
@@ -36,7 +36,6 @@ struct Sequences {
     is_used: AtomicBool,
 }
 
-/// The meaning of a name in a call.
 #[derive(Debug)]
 pub(crate) enum DrawnFrom {
     /// The server's own, or nothing.

@@ -39,7 +39,6 @@ impl Tables {
         Ok(())
     }
 
-    /// Follows a view to its table.
     async fn behind(&self, schema: &str, view: &str, shape: &TableShape) -> Result<Behind, TableError> {
         let Some(live) = &self.common.schema else { return Ok(Behind::Missing) };
         let mut chain = ViewChain::new(shape);

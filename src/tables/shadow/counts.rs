@@ -9,7 +9,6 @@ use crate::rewrite::plan::PREFIX;
 use crate::sql::digest::Digest;
 use crate::table_name::TableName;
 
-/// The interval at which the counts are logged.
 pub const LOG_INTERVAL: std::time::Duration = std::time::Duration::from_mins(1);
 
 /// Tables that are counted each by itself; without a control account any name may fit a pattern.
@@ -21,7 +20,6 @@ const REFUSALS_LOGGED_MAX: usize = 1_000;
 /// The name for statements that name no table we know, such as EXECUTE of a text that was not seen.
 const NO_NAME: (&str, &str) = ("", "(not known)");
 
-/// The outcome that a statement would have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// The statement would take so many ids; of INSERT ... SELECT only the server knows.

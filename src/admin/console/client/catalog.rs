@@ -6,7 +6,6 @@
 /// same, if there is one.
 pub(crate) type Shown = (&'static str, &'static str, Option<&'static str>);
 
-/// The names in a list of this file.
 pub(crate) fn names(list: &'static str) -> impl Iterator<Item = &'static str> {
     list.split(", ")
 }

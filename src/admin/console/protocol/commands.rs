@@ -19,7 +19,7 @@ const EXECUTE_BYTES_MIN: usize = 10;
 pub(crate) struct ConnectionState {
     /// The answer to the query that comes next.
     pub(crate) refusal: Option<Refusal>,
-    /// The texts of prepared statements.
+    /// The texts of prepared statements, by the ids that the client has for them.
     pub(crate) prepared: BTreeMap<u32, String>,
     pub(crate) database: Option<String>,
 }

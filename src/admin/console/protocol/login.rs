@@ -1,10 +1,11 @@
-//! The login, before opensrv-mysql gets the connection. The library knows one plugin, sends no
-//! fast-authentication packet, and does no TLS with our version of rustls.
+//! The login, before opensrv-mysql gets the connection. The library knows one plugin, sends no fast-authentication packet, and does no
+//! TLS with our version of rustls.
 //!
-//! The greeting names caching_sha2_password. A client that answers with mysql_native_password, or
-//! with a plugin that is not known here, is asked again with one that it has (an auth switch). A
-//! client that is too old for that has answered by mysql_native_password. Sources: MySQL manual,
-//! "Connection Phase", "Protocol::AuthSwitchRequest", "Caching_sha2_password information".
+//! The greeting names caching_sha2_password. A client that answers with mysql_native_password, or with a plugin that is not known here, is
+//! asked again with one that it has (an auth switch). A client that is too old for that has answered by mysql_native_password. Sources:
+//! <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_connection_phase.html>,
+//! <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_connection_phase_packets_protocol_auth_switch_request.html>,
+//! <https://dev.mysql.com/doc/dev/mysql-server/latest/page_caching_sha2_authentication_exchanges.html>.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -70,7 +71,6 @@ pub(crate) struct LoggedIn {
     pub(crate) is_tls: bool,
 }
 
-/// Why there is no login.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LoginError {
     #[error("{0}")]
@@ -111,8 +111,7 @@ impl LoginError {
     }
 }
 
-/// Without the bytes that a client may take for its end: MySQL's own nonces have neither NUL nor
-/// `$`.
+/// Without the bytes that a client may take for its end: MySQL's own nonces have neither NUL nor `$`.
 pub(crate) fn nonce() -> [u8; NONCE_BYTES] {
     std::array::from_fn(|_| {
         let byte = OsRng.gen_range(1..=126);
@@ -250,8 +249,7 @@ impl Authenticator {
         }
     }
 
-    /// The user of this name, if it is one of the file and the password is theirs. For a name that no user has, as much is
-    /// calculated.
+    /// The user of this name, if it is one of the file and the password is theirs. For a name that no user has, as much is calculated.
     fn of_scramble(
         &self,
         name: &[u8],

@@ -117,7 +117,6 @@ impl<R: AsyncRead> OnePacketReader<R> {
         Ok(header.packet_bytes() - self.incoming.len())
     }
 
-    /// The incoming packet is whole.
     fn finish_packet(&mut self) {
         let payload = self.incoming.split_off(HEADER_BYTES);
         self.incoming.clear();

@@ -1,6 +1,7 @@
 //! The check that a client knows a password, by its answer, which it has calculated from the password and our nonce.
 //! The console has the passwords in clear, so no plugin needs its full exchange, and no password goes over the wire.
-//! Sources: MySQL manual, "Secure Password Authentication" and "Caching_sha2_password information".
+//! Sources: <https://dev.mysql.com/doc/dev/mysql-server/latest/page_caching_sha2_authentication_exchanges.html>,
+//! <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_connection_phase_authentication_methods_native_password_authentication.html>.
 
 use sha1::Sha1;
 use sha2::{Digest, Sha256};
@@ -34,7 +35,7 @@ impl Plugin {
         bool::from(self.answer(password, nonce).ct_eq(answer)) && !password.is_empty()
     }
 
-    /// The right answer.
+    /// The bytes that a client with this password sends for this nonce.
     fn answer(self, password: &str, nonce: &[u8; NONCE_BYTES]) -> Zeroizing<Vec<u8>> {
         match self {
             Plugin::CachingSha2 => sha2(password.as_bytes(), nonce),

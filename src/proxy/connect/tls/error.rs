@@ -26,7 +26,6 @@ pub enum TlsError {
     Versions(rustls::Error),
 }
 
-/// The fault of a file.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     #[error("cannot be read: {0}; it must be a PEM file that this process may read")]

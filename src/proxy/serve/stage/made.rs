@@ -14,8 +14,7 @@ use crate::sql::dialect::SqlMode;
 /// In hexadecimal digits, so that the answers do not depend on character_set_results.
 const FACTS_SQL: &[u8] = b"SELECT HEX(CONCAT_WS(',',@@log_bin,@@sql_log_bin,@@binlog_format,\
     @@sql_mode LIKE '%NO_ZERO_DATE%',@@auto_increment_increment,LAST_INSERT_ID())) LIMIT 1";
-/// A zero date is the default of one of the table's columns, which sql_mode allows no new table to
-/// have (1067).
+/// A zero date is the default of one of the table's columns, which sql_mode allows no new table to have (1067).
 const INVALID_DEFAULT: u16 = 1067;
 /// InnoDB has no rows or tables as wide as other engines have: a row of more than 8,126 bytes, more than 1,017 columns. MariaDB says of the latter that
 /// it cannot create the table.
@@ -33,8 +32,7 @@ impl Session {
         let create = stage.create(text, nulls, Engine::InnoDb);
         let left = self.relay.known.session.stage.take();
         let left = left.as_deref().map(Question::Query);
-        // A prepared statement has been judged, and LOAD cannot be. The client's text is the last: SHOW WARNINGS
-        // shows its error.
+        // A prepared statement has been judged, and LOAD cannot be. The client's text is the last: SHOW WARNINGS shows its error.
         let is_judged = matches!(task, Task::Execute { .. }) || stage.is_load();
         let whole = (!is_judged).then_some(Question::Prepare(text));
         let first: Vec<_> = left.into_iter().chain([Question::Query(FACTS_SQL)]).collect();

@@ -22,8 +22,7 @@ async fn too_long_a_statement_is_answered_in_its_turn() {
     check_at_random(&script, 300).await;
 }
 
-/// Blobs go ahead of an execution, and of one that is refused too. No client waits for an answer to
-/// them.
+/// Blobs go ahead of an execution, and of one that is refused too. No client waits for an answer to them.
 #[tokio::test]
 async fn too_long_a_command_that_has_no_answer_gets_none() {
     let [asks, told] = learns(CLASSIC);

@@ -102,8 +102,7 @@ impl Rig {
         Rig { session: Session::new(logged_in, shared, here), client, server }
     }
 
-    /// With a table that was looked up, so that nothing is waited for but the id, and a state that
-    /// is known.
+    /// With a table that was looked up, so that nothing is waited for but the id, and a state that is known.
     pub(super) async fn ready() -> Rig {
         let mut rig = Rig::new(Capabilities::DEPRECATE_EOF | Capabilities::MARIADB_STMT_BULK).await;
         rig.session.relay.known.session.take_state(Some(super::STATE_ROW));
@@ -112,8 +111,7 @@ impl Rig {
     }
 }
 
-/// Tasks of generators and stores that a session may wait for are done after so many turns of the
-/// runtime.
+/// Tasks of generators and stores that a session may wait for are done after so many turns of the runtime.
 const TURNS: usize = 8;
 
 /// Lets the session go as far as it comes.
@@ -226,8 +224,7 @@ pub(super) async fn changing(rig: Rig, command: &[u8], column: &str) -> Vec<u8> 
     meanwhile(rig, command, |tables| async move { tables.change(rules).await }).await
 }
 
-/// Sends a command whose rules were retired, with ids at hand, while none are active. Returns what
-/// goes to the server.
+/// Sends a command whose rules were retired, with ids at hand, while none are active. Returns what goes to the server.
 pub(super) async fn under_retired_rules(rig: Rig, command: &[u8]) -> Vec<u8> {
     let Rig { mut session, client, server } = rig;
     let tables = session.shared.tables.now();

@@ -183,7 +183,7 @@ fn generators_that_are_named_after_tables() {
     assert_eq!(generator_of(&[&wordpress], "wp", "wp_posts"), "wp.wp_posts");
     let defined = format!("schema = 'wp'\n[generators.'{{table}}']\n{time}{all}");
     assert_eq!(generator_of(&[&defined], "wp", "wp_posts"), "wp.wp_posts of time");
-    // One that is defined by its name is as it is defined, and of the same kind.
+    // A generator that is defined by its name keeps that definition. A template must only be of the same kind.
     let same = format!("{wordpress}[generators.wp_posts]\nkind = 'sequence'\nstart = 7\n");
     check(&[&same], &["warning: a.toml:5: generators.wp_posts: no table uses this generator"]);
     let other = format!("{wordpress}[generators.events]\n{time}");
