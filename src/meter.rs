@@ -92,7 +92,7 @@ impl Timing {
         let mut so_far = 0;
         let up_to = (0..BUCKETS).map(|nth| {
             so_far += self.numbers.sum(nth);
-            ((nth < BUCKETS - 1).then(|| Duration::from_nanos(end_nanos(nth))), so_far)
+            ((nth < BUCKETS - 1).then(|| Duration::from_nanos(FIRST_NANOS << nth)), so_far)
         });
         Timed { up_to: up_to.collect(), sum: Duration::from_nanos(self.numbers.sum(BUCKETS)) }
     }
@@ -102,10 +102,6 @@ impl Timed {
     pub fn count(&self) -> u64 {
         self.up_to.last().map_or(0, |&(_, count)| count)
     }
-}
-
-const fn end_nanos(bucket: usize) -> u64 {
-    FIRST_NANOS << bucket
 }
 
 #[cfg(test)]
@@ -130,11 +126,8 @@ mod tests {
             timing.note(Duration::from_nanos(nanos));
             let read = timing.read();
             let first = read.up_to.iter().position(|&(_, count)| count == 1);
-            assert_eq!(
-                (first, read.sum.as_nanos(), read.count()),
-                (Some(bucket), u128::from(nanos), 1),
-                "{nanos}"
-            );
+            let found = (first, read.sum.as_nanos(), read.count());
+            assert_eq!(found, (Some(bucket), u128::from(nanos), 1), "{nanos}");
         }
         let ends: Vec<_> = Timing::default().read().up_to.iter().map(|(end, _)| *end).collect();
         assert_eq!(

@@ -57,8 +57,7 @@ pub fn unhex(digits: &[u8]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::unhex;
-    use super::with_values;
+    use super::{unhex, with_values};
 
     #[test]
     fn values_stand_where_they_belong() {

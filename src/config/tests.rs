@@ -248,12 +248,8 @@ fn a_password_that_others_may_read_is_warned_of() {
     assert!(found(folder.path()).is_empty());
     let path = folder.path().join("rowstamp.toml");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-    assert_eq!(
-        found(folder.path()),
-        [
-            "warning: rowstamp.toml:2: backend.control.password: others than the owner may read the file; run chmod 600 rowstamp.toml"
-        ]
-    );
+    let warning = "warning: rowstamp.toml:2: backend.control.password: others than the owner may read the file; run chmod 600 rowstamp.toml";
+    assert_eq!(found(folder.path()), [warning]);
     let loaded = load_in(folder.path()).unwrap();
     assert!(!format!("{loaded:?}").contains("canary"));
 }
@@ -339,14 +335,12 @@ fn without_a_control_account() {
 #[test]
 fn all_files_at_once() {
     let folder = folder("listen.adress = 'x'", "schema = 'shop'\nx = 1");
-    assert_eq!(
-        found(folder.path()),
-        [
-            "error: rowstamp.toml:1: backend.address: is missing; write, for example, address = \"127.0.0.1:3306\"",
-            "error: rowstamp.toml:1: listen.adress: unknown key; did you mean address?",
-            "error: rules/shop.toml:2: x: unknown key; the keys here are: generators, schema, schemas, tables",
-        ]
-    );
+    let expect = [
+        "error: rowstamp.toml:1: backend.address: is missing; write, for example, address = \"127.0.0.1:3306\"",
+        "error: rowstamp.toml:1: listen.adress: unknown key; did you mean address?",
+        "error: rules/shop.toml:2: x: unknown key; the keys here are: generators, schema, schemas, tables",
+    ];
+    assert_eq!(found(folder.path()), expect);
 }
 
 #[test]

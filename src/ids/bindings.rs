@@ -225,9 +225,8 @@ mod tests {
     use crate::ids::fence::{bound_of, raise_bound};
     use crate::ids::layout::presets::Preset;
     use crate::ids::nodes::Node;
-    use crate::ids::timestamp::Timestamp;
-    use crate::ids::timestamp::TimestampSpec;
     use crate::ids::timestamp::clock::SystemClock;
+    use crate::ids::timestamp::{Timestamp, TimestampSpec};
     use crate::store::memory::{Faults, MemoryStore, Moment};
     use crate::store::{BindingRecord, GeneratorRecord, Key, Store, StoreError, record};
     use std::num::NonZeroU64;

@@ -27,8 +27,7 @@ use renew::Reserve;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::ids::block::IdBlock;
-use crate::ids::block::RUN_MAX;
+use crate::ids::block::{IdBlock, RUN_MAX};
 use crate::ids::errors::{Held, OpenError, STORE_TIMEOUT, TakeError};
 use crate::ids::fence::moves::Moves;
 use crate::ids::fence::{Fence, Subject};

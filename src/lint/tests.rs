@@ -73,11 +73,6 @@ impl Case {
         self
     }
 
-    pub(super) fn only_rules(mut self, text: &str) -> Self {
-        text.clone_into(&mut self.rules);
-        self
-    }
-
     /// The generator with these keys too.
     pub(super) fn sequence(self, keys: &str) -> Self {
         self.rules("kind = 'sequence'", &format!("kind = 'sequence'\n{keys}"))

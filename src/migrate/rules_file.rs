@@ -129,7 +129,10 @@ fn is_exact(base: &str, table: &Surveyed, all: &[&Surveyed]) -> bool {
 
 /// A name for a generator that no rule has yet, of letters, digits, `_` and `-`, as the rules demand.
 fn unused_name(table: &str, schema: &str, found: &[Addition], rules: &RuleSet) -> String {
-    let base = generator_name(table);
+    let plain = |c: char| if c.is_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
+    // Room for a number after it.
+    let base: String = table.trim_end_matches('_').chars().map(plain).take(56).collect();
+    let base = if base.is_empty() { "ids".to_owned() } else { base };
     let mut name = base.clone();
     let mut nth = 1;
     while is_taken(rules, schema, &name) || found.iter().any(|one| one.generator == name) {
@@ -142,14 +145,6 @@ fn unused_name(table: &str, schema: &str, found: &[Addition], rules: &RuleSet) -
 /// A generator that no rule uses is as good as a new one.
 fn is_taken(rules: &RuleSet, schema: &str, name: &str) -> bool {
     rules.rules().any(|rule| rule.generator.schema == schema && rule.generator.name == name)
-}
-
-/// A name of letters, digits, `_` and `-`, as the rules demand.
-fn generator_name(table: &str) -> String {
-    let plain = |c: char| if c.is_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
-    // Room for a number after it.
-    let name: String = table.trim_end_matches('_').chars().map(plain).take(56).collect();
-    if name.is_empty() { "ids".to_owned() } else { name }
 }
 
 /// The file's new text; `old` is what it holds, where it is there.

@@ -89,13 +89,6 @@ pub enum Ids {
     NotRead,
 }
 
-impl TableFacts {
-    /// True if the counter continues below the ids that were looked at.
-    fn is_counter_below(&self) -> bool {
-        self.counter.zip(self.since).is_some_and(|(next, since)| next <= since)
-    }
-}
-
 /// The sessions that began with the old increments. The server's own threads are left out, and so are those of `control`,
 /// which inserts nothing.
 pub fn old_sessions(all: Vec<ServerConnection>, up_to: u64, control: &str) -> Vec<ServerConnection> {
@@ -301,7 +294,7 @@ fn sequence(
              had moved",
         ),
         // An id of the counter's would lie below what is looked at.
-        Some(Done::Moved) if facts.is_counter_below() => lines.push(
+        Some(Done::Moved) if facts.counter.is_some_and(|next| Some(next) <= facts.since) => lines.push(
             Outcome::Finding,
             format!(
                 "the server's counter is at {}, so rows{where_} do not show the ids that it gives; write --since-id with the \

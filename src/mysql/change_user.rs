@@ -77,14 +77,13 @@ mod tests {
     use proptest::prelude::proptest;
     use zeroize::Zeroizing;
 
-    const NEGOTIATED: Capabilities = Capabilities::RELAYED;
     /// Captured from mysql_async to MySQL 9.7: user n, database d, collation 45, no attributes.
     const CAPTURED: &[u8] =
         b"\x11n\0\x20\x46\xd4\x43\xd0\xf9\x1f\x40\xf4\x0d\x99\x1d\x4d\xf2\xfa\x70\x50\x1d\xd2\x26\x87\
         \x6c\xfb\x6d\x81\x3d\xa2\x13\x8d\x2d\x22\xec\x73d\0\x2d\0caching_sha2_password\0\0";
 
     fn parse(bytes: &[u8]) -> Result<ChangeUser, super::Malformed> {
-        ChangeUser::parse(Zeroizing::new(bytes.to_vec()), NEGOTIATED)
+        ChangeUser::parse(Zeroizing::new(bytes.to_vec()), Capabilities::RELAYED)
     }
 
     #[test]

@@ -151,12 +151,6 @@ pub fn client_capabilities(payload: &[u8], shown: Capabilities) -> Result<Capabi
     Ok(kept.with(Capabilities::CLIENT_MYSQL, base & Capabilities::CLIENT_MYSQL.base() != 0))
 }
 
-/// Which compression a client asks for, offered or not.
-fn asked_compression(payload: &[u8]) -> Result<Capabilities, Malformed> {
-    let base = Reader::new(payload).u32("capabilities")?;
-    Ok(Capabilities::new(base, 0) & (Capabilities::COMPRESS | Capabilities::ZSTD))
-}
-
 /// True if a client's first packet asks for TLS and ends there.
 pub fn is_ssl_request(payload: &[u8], capabilities: Capabilities) -> bool {
     payload.len() == SSL_REQUEST_BYTES && capabilities.contains(Capabilities::SSL)
@@ -199,7 +193,8 @@ impl ClientResponse {
     /// `shown`: what the greeting offered this client.
     pub fn parse(payload: Zeroizing<Vec<u8>>, shown: Capabilities) -> Result<Self, Malformed> {
         let capabilities = client_capabilities(&payload, shown)?;
-        let compression = asked_compression(&payload)?;
+        let asked = Capabilities::new(Reader::new(&payload).u32("capabilities")?, 0);
+        let compression = asked & (Capabilities::COMPRESS | Capabilities::ZSTD);
         let mut r = Reader::new(&payload);
         r.u64("fixed part of the handshake response")?;
         let collation = r.u8("collation")?;

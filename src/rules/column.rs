@@ -27,12 +27,6 @@ impl Rule {
         self.column == AUTO
     }
 
-    /// True if only a table's columns show the meaning of the rule for the table.
-    pub fn hangs_on_columns(&self) -> bool {
-        self.is_auto() || self.is_pattern()
-    }
-
-    /// The meaning of the rule for `table`, which has these columns.
     pub fn meant<'a>(
         self: &Arc<Self>,
         table: &str,

@@ -342,11 +342,8 @@ mod tests {
     #[track_caller]
     fn check_extra(extra: &str, generated: bool, invisible: bool, masked: bool) {
         let column = ColumnShape::of("c", "int", "int", extra);
-        assert_eq!(
-            (column.generated, column.invisible, column.masked),
-            (generated, invisible, masked),
-            "{extra}"
-        );
+        let found = (column.generated, column.invisible, column.masked);
+        assert_eq!(found, (generated, invisible, masked), "{extra}");
     }
 
     #[test]

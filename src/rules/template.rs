@@ -152,11 +152,8 @@ mod tests {
             (&of_name, "shop.*", "o*", ("ids", "shop_1_items"), false),
         ] {
             let name = GeneratorName { schema: name.0.into(), name: name.1.into() };
-            assert_eq!(
-                template.makes_for(schema, table, &name),
-                expect,
-                "{template} {schema} {table} {name}"
-            );
+            let made = template.makes_for(schema, table, &name);
+            assert_eq!(made, expect, "{template} {schema} {table} {name}");
         }
     }
 

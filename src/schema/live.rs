@@ -160,7 +160,8 @@ impl Schema {
         let (asked, of_each): (Vec<_>, Vec<_>) = names.into_iter().unzip();
         for (rule, live) in of_each.into_iter().zip(self.live_tables(case, &asked).await?) {
             let Some(live) = live.filter(|live| live.kind == TableKind::Base) else { continue };
-            if !rule.hangs_on_columns() {
+            // Only the table's columns show the meaning of such a rule for the table.
+            if !(rule.is_auto() || rule.is_pattern()) {
                 found.tables.push((live.name, rule));
                 continue;
             }

@@ -11,10 +11,10 @@ pub(crate) async fn all(store: &dyn Store) {
     many_are_created_and_none_is_overwritten(store).await;
 }
 
-async fn written(store: &dyn Store, key: &Key, expected: Option<Revision>, value: &[u8]) -> Revision {
-    match store.compare_and_set(key, expected, value).await.unwrap() {
+pub(super) async fn written(store: &dyn Store, key: &Key, from: Option<Revision>, value: &[u8]) -> Revision {
+    match store.compare_and_set(key, from, value).await.unwrap() {
         Outcome::Written(revision) => revision,
-        Outcome::Conflict(found) => panic!("{key} stands at {found:?}, not at {expected:?}"),
+        Outcome::Conflict(found) => panic!("{key} stands at {found:?}, not at {from:?}"),
     }
 }
 

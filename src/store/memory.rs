@@ -308,8 +308,7 @@ impl Store for MemoryStore {
 #[cfg(test)]
 mod tests {
     use super::{Faults, MemoryStore};
-    use crate::store::conformance;
-    use crate::store::{Key, Outcome, Store, StoreError};
+    use crate::store::{Key, Outcome, Store, StoreError, conformance};
 
     #[tokio::test]
     async fn it_is_a_store() {

@@ -232,46 +232,41 @@ mod tests {
     fn what_is_not_understood() {
         let form = "write GRANT TAKE | READ | CREATE | ADMIN | ALL ON schema.name | schema.* | *.* TO name [LIMIT n PER SECOND]";
         for (statement, expect) in [
-            (
-                "CREATE TABLE t",
-                "the console does not know CREATE TABLE; SHOW COMMANDS lists the commands".to_owned(),
-            ),
+            ("CREATE TABLE t", "the console does not know CREATE TABLE; SHOW COMMANDS lists the commands"),
             (
                 "DROP USRE app",
-                "the console does not know DROP USRE (did you mean DROP USER?); SHOW COMMANDS lists the commands"
-                    .to_owned(),
+                "the console does not know DROP USRE (did you mean DROP USER?); SHOW COMMANDS lists the commands",
             ),
             (
                 "CREATE USER app IDENTIFIED BY s3cret",
-                "found something else, expected a password in quotes; write CREATE USER [IF NOT EXISTS] name [IDENTIFIED BY 'password']"
-                    .to_owned(),
+                "found something else, expected a password in quotes; write CREATE USER [IF NOT EXISTS] name [IDENTIFIED BY 'password']",
             ),
             (
                 "CREATE USER app IDENTIFIED WITH x BY 's3cret'",
-                "found WITH, expected BY; write CREATE USER [IF NOT EXISTS] name [IDENTIFIED BY 'password']"
-                    .to_owned(),
+                "found WITH, expected BY; write CREATE USER [IF NOT EXISTS] name [IDENTIFIED BY 'password']",
             ),
-            ("GRANT SELECT ON shop.orders TO app", format!("found SELECT, expected a right; {form}")),
-            ("GRANT TAKE ON orders TO app", format!("found orders, expected schema.name, schema.* or *.*; {form}")),
+            ("GRANT SELECT ON shop.orders TO app", &format!("found SELECT, expected a right; {form}")),
+            (
+                "GRANT TAKE ON orders TO app",
+                &format!("found orders, expected schema.name, schema.* or *.*; {form}"),
+            ),
             (
                 "GRANT TAKE ON *.orders TO app",
-                format!("found *.orders, expected schema.name, schema.* or *.*; {form}"),
+                &format!("found *.orders, expected schema.name, schema.* or *.*; {form}"),
             ),
-            ("GRANT TAKE TO app", format!("found TO, expected ON; {form}")),
+            ("GRANT TAKE TO app", &format!("found TO, expected ON; {form}")),
             (
                 "CREATE TOKEN FOR app EXPIRES 'soon'",
                 "found soon, expected a time in quotes, as '2027-01-31 23:59:59'; write CREATE TOKEN FOR name [EXPIRES \
-                 'YYYY-MM-DD hh:mm:ss'], in UTC"
-                    .to_owned(),
+                 'YYYY-MM-DD hh:mm:ss'], in UTC",
             ),
             (
                 "DROP TOKEN s3cret FOR app",
-                "found something else, expected the id of a token, 12 hexadecimal digits; write DROP TOKEN id FOR name".to_owned(),
+                "found something else, expected the id of a token, 12 hexadecimal digits; write DROP TOKEN id FOR name",
             ),
             (
                 "REVOKE TAKE ON shop.orders TO app",
-                "found TO, expected FROM; write REVOKE TAKE | READ | CREATE | ADMIN | ALL ON schema.name | schema.* | *.* FROM name"
-                    .to_owned(),
+                "found TO, expected FROM; write REVOKE TAKE | READ | CREATE | ADMIN | ALL ON schema.name | schema.* | *.* FROM name",
             ),
         ] {
             assert_eq!(parse(statement).unwrap_err().to_string(), expect, "{statement}");

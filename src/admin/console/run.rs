@@ -274,19 +274,16 @@ mod tests {
         ] {
             assert_eq!(answered(&desk, &dba, statement).await, expect, "{statement}");
         }
-        let done = desk.done.lock().clone();
-        assert_eq!(
-            done,
-            [
-                "reload dry_run=true",
-                "reload dry_run=false",
-                "raise shop.orders 20000",
-                "pause shop.orders true",
-                "pause shop.orders false",
-                "kill 7",
-                "drain",
-            ]
-        );
+        let done = [
+            "reload dry_run=true",
+            "reload dry_run=false",
+            "raise shop.orders 20000",
+            "pause shop.orders true",
+            "pause shop.orders false",
+            "kill 7",
+            "drain",
+        ];
+        assert_eq!(*desk.done.lock(), done);
     }
 
     #[tokio::test]
@@ -316,11 +313,8 @@ mod tests {
         assert_eq!(answered(&desk, &guest, "SHOW RULES LIKE 'x'").await, "");
         assert!(answered(&desk, &guest, "SHOW SESSIONS LIKE 'app'").await.starts_with("7|idle|app|"));
         assert_eq!(answered(&desk, &guest, "SHOW SESSIONS LIKE 'x'").await, "");
-        assert!(
-            answered(&desk, &guest, "HELP")
-                .await
-                .starts_with("ALTER USER name IDENTIFIED BY 'password'|ADMIN|")
-        );
+        let help = answered(&desk, &guest, "HELP").await;
+        assert!(help.starts_with("ALTER USER name IDENTIFIED BY 'password'|ADMIN|"), "{help}");
     }
 
     #[tokio::test]

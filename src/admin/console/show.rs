@@ -349,72 +349,56 @@ mod tests {
         for (what, expect) in [
             (
                 What::Rules,
-                vec![
-                    "shop.items|id|shop.orders|advance|session|on|refuse|1|rules/shop.toml:7",
-                    "shop.orders|id|shop.orders|advance|session|on|refuse|1|rules/shop.toml:7",
-                ],
+                "shop.items|id|shop.orders|advance|session|on|refuse|1|rules/shop.toml:7\n\
+                 shop.orders|id|shop.orders|advance|session|on|refuse|1|rules/shop.toml:7",
             ),
             (
                 What::Generators,
-                vec![
-                    "shop.events|timestamp|open|1234|2.5|NULL|3506|NULL|9223372036854775807|25|3|0.012|NULL|1|NULL",
-                    "shop.left|sequence|unused|0|0|NULL|NULL|77|NULL|NULL|NULL|NULL|NULL|0|no rule with mode = \"on\" names the generator",
-                    "shop.orders|sequence|open|1234|2.5|8766|3506|10001|9223372036854775807|25|NULL|NULL|NULL|1|NULL",
-                ],
+                "shop.events|timestamp|open|1234|2.5|NULL|3506|NULL|9223372036854775807|25|3|0.012|NULL|1|NULL\n\
+                 shop.left|sequence|unused|0|0|NULL|NULL|77|NULL|NULL|NULL|NULL|NULL|0|no rule with mode = \"on\" names the generator\n\
+                 shop.orders|sequence|open|1234|2.5|8766|3506|10001|9223372036854775807|25|NULL|NULL|NULL|1|NULL",
             ),
-            (What::Proxies, vec!["db1:3307|127.0.0.1:3307|0.0.1|2026-11-22 10:00:00|yes"]),
+            (What::Proxies, "db1:3307|127.0.0.1:3307|0.0.1|2026-11-22 10:00:00|yes"),
             (
                 What::Refused,
-                vec![
-                    "ANALYZE INSERT IGNORE INTO orders VALUES (...)|3|ANALYZE of an INSERT with IGNORE; leave IGNORE out, or write EXPLAIN|app|\
-                     1970-01-01T00:01:00Z|0123456789abcdef",
-                ],
+                "ANALYZE INSERT IGNORE INTO orders VALUES (...)|3|ANALYZE of an INSERT with IGNORE; leave IGNORE out, or write EXPLAIN|app|\
+                 1970-01-01T00:01:00Z|0123456789abcdef",
             ),
-            (What::Slots, vec!["shop.events|3|db1:3307|yes|2026-11-22 10:01:00"]),
+            (What::Slots, "shop.events|3|db1:3307|yes|2026-11-22 10:01:00"),
             (
                 What::Sessions,
-                vec![
-                    "7|idle|app|10.0.0.5:50123|shop|41|yes|61|2.5|20|5|1|9|4096|65536|INSERT INTO orders(a) VALUES (...)|fedcba9876543210",
-                ],
+                "7|idle|app|10.0.0.5:50123|shop|41|yes|61|2.5|20|5|1|9|4096|65536|INSERT INTO orders(a) VALUES (...)|fedcba9876543210",
             ),
             (
                 What::Stats,
-                vec![
-                    "rowstamp_ids_issued_total|generator=shop.events|1234||Ids taken from a generator.",
-                    "rowstamp_ids_issued_total|generator=shop.orders|1234||Ids taken from a generator.",
-                ],
+                "rowstamp_ids_issued_total|generator=shop.events|1234||Ids taken from a generator.\n\
+                 rowstamp_ids_issued_total|generator=shop.orders|1234||Ids taken from a generator.",
             ),
             (
                 What::Findings,
-                vec![
-                    "warning|column-not-unique|shop.orders.id|no key makes id unique: the server accepts the same id twice|\
-                     ALTER TABLE shop.orders ADD UNIQUE KEY (id)",
-                ],
+                "warning|column-not-unique|shop.orders.id|no key makes id unique: the server accepts the same id twice|\
+                 ALTER TABLE shop.orders ADD UNIQUE KEY (id)",
             ),
             (
                 What::Doors,
-                vec![
-                    "resp|Redis protocol|127.0.0.1:6379|yes|preferred||3|4000|40|2|1|0|0|5",
-                    "api|HTTP|NULL|no|NULL||0|0|NULL|NULL|NULL|NULL|NULL|0",
-                ],
+                "resp|Redis protocol|127.0.0.1:6379|yes|preferred||3|4000|40|2|1|0|0|5\n\
+                 api|HTTP|NULL|no|NULL||0|0|NULL|NULL|NULL|NULL|NULL|0",
             ),
-            (What::Users, vec!["dba|rowstamp.toml|yes|0|4|0|0|0", "guest|rowstamp.toml|yes|0|1|0|0|0"]),
-            (What::Config, vec!["listen.address|127.0.0.1:3307|127.0.0.1:3307|after a restart"]),
+            (What::Users, "dba|rowstamp.toml|yes|0|4|0|0|0\nguest|rowstamp.toml|yes|0|1|0|0|0"),
+            (What::Config, "listen.address|127.0.0.1:3307|127.0.0.1:3307|after a restart"),
         ] {
             let rows: Vec<_> = rows(what).await.iter().map(|row| printed(row)).collect();
-            assert_eq!(rows, expect, "{what:?}");
+            assert_eq!(rows.join("\n"), expect, "{what:?}");
         }
         let version: Vec<_> = rows(What::Version).await.iter().map(|row| printed(row)).collect();
-        assert_eq!(
-            version[5..],
-            [
-                "since (UTC)|1970-01-01T00:00:00Z",
-                "up (seconds)|90",
-                "draining|no",
-                "check listener|fine",
-                "check store|fine",
-            ]
-        );
+        let expect = [
+            "since (UTC)|1970-01-01T00:00:00Z",
+            "up (seconds)|90",
+            "draining|no",
+            "check listener|fine",
+            "check store|fine",
+        ];
+        assert_eq!(version[5..], expect);
     }
 
     #[tokio::test]

@@ -5,9 +5,9 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 
-use super::{HttpSettings, listen, site};
+use super::{HttpSettings, ListenError, listen, site};
 use crate::address::Address;
 use crate::address::listener::Listener;
 use crate::address::socket::Stream;
@@ -225,10 +225,7 @@ fn settings(address: &str, is_written: bool) -> HttpSettings {
     HttpSettings { address: address.parse().unwrap(), is_written }
 }
 
-async fn serve_fake(
-    settings: &HttpSettings,
-    waits: bool,
-) -> Result<tokio::task::JoinSet<()>, super::ListenError> {
+async fn serve_fake(settings: &HttpSettings, waits: bool) -> Result<JoinSet<()>, ListenError> {
     Ok(listen(settings, waits).await?.serve(Arc::new(FakeDesk::default())))
 }
 

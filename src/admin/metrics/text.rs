@@ -77,7 +77,7 @@ fn plain(text: &str) -> String {
 struct Scrape(Vec<Metric>);
 
 impl Collector for Scrape {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         for metric in self.0.iter().filter(|metric| !metric.samples.is_empty()) {
             let (unit, suffix) = unit(metric.unit);
             let kind = match metric.kind {
@@ -106,11 +106,7 @@ fn unit(unit: Unit) -> (Option<EncodedUnit>, &'static str) {
     }
 }
 
-fn encode_sample(
-    encoder: &mut MetricEncoder<'_>,
-    kind: MetricKind,
-    sample: &Sample,
-) -> Result<(), fmt::Error> {
+fn encode_sample(encoder: &mut MetricEncoder<'_>, kind: MetricKind, sample: &Sample) -> fmt::Result {
     let labels: Vec<_> = sample.labels.iter().map(|(name, value)| (*name, value.as_str())).collect();
     if labels.is_empty() {
         return encode_value(encoder, kind, sample);
@@ -118,11 +114,7 @@ fn encode_sample(
     encode_value(&mut encoder.encode_family(&labels)?, kind, sample)
 }
 
-fn encode_value(
-    encoder: &mut MetricEncoder<'_>,
-    kind: MetricKind,
-    sample: &Sample,
-) -> Result<(), fmt::Error> {
+fn encode_value(encoder: &mut MetricEncoder<'_>, kind: MetricKind, sample: &Sample) -> fmt::Result {
     match kind {
         MetricKind::Counter => encoder.encode_counter::<NoLabelSet, f64, f64>(&sample.value, None),
         MetricKind::Gauge => encoder.encode_gauge(&sample.value),

@@ -49,71 +49,57 @@ fn every_kind_of_value() {
 
 #[test]
 fn what_is_wrong_with_a_variable() {
-    for (variable, text, expect) in [
+    for (written, expect) in [
         (
-            "ROWSTAMP_BACKEND__ADRESS",
-            "x",
+            "ROWSTAMP_BACKEND__ADRESS=x",
             "names no key of rowstamp.toml; did you mean ROWSTAMP_BACKEND__ADDRESS?",
         ),
         (
-            "ROWSTAMP_backend__address",
-            "x",
+            "ROWSTAMP_backend__address=x",
             "names no key of rowstamp.toml; did you mean ROWSTAMP_BACKEND__ADDRESS?",
         ),
         (
-            "ROWSTAMP_SOMETHING__WHOLLY__ELSE",
-            "x",
+            "ROWSTAMP_SOMETHING__WHOLLY__ELSE=x",
             "names no key of rowstamp.toml; `rowstamp --help` lists the variables of all keys",
         ),
         (
-            "ROWSTAMP_LISTEN__TLS",
-            "x",
+            "ROWSTAMP_LISTEN__TLS=x",
             "names a table; set one of its keys, for example ROWSTAMP_LISTEN__TLS__CA",
         ),
         (
-            "ROWSTAMP_BACKEND__ADDRESS",
-            "db",
+            "ROWSTAMP_BACKEND__ADDRESS=db",
             "backend.address: \"db\" has no port: write host:port, or unix:/path for a Unix socket",
         ),
         (
-            "ROWSTAMP_BACKEND__ADDRESS",
-            "a:1,db",
+            "ROWSTAMP_BACKEND__ADDRESS=a:1,db",
             "backend.address[1]: \"db\" has no port: write host:port, or unix:/path for a Unix socket",
         ),
         (
-            "ROWSTAMP_LIMITS__CONNECTIONS",
-            "many",
+            "ROWSTAMP_LIMITS__CONNECTIONS=many",
             "limits.connections: expected a whole number from 1 up to 4294967295, found a string",
         ),
         (
-            "ROWSTAMP_LIMITS__CONNECTIONS",
-            "0",
+            "ROWSTAMP_LIMITS__CONNECTIONS=0",
             "limits.connections: 0 is out of range: write a number from 1 up to 4294967295",
         ),
-        ("ROWSTAMP_RULES__WATCH", "no", "rules.watch: expected true or false, found a string"),
+        ("ROWSTAMP_RULES__WATCH=no", "rules.watch: expected true or false, found a string"),
         (
-            "ROWSTAMP_ADMIN__USERS",
-            "dba",
+            "ROWSTAMP_ADMIN__USERS=dba",
             "is not a list; write the list as in TOML, [{ name = \"dba\", role = \"read\" }]",
         ),
         (
-            "ROWSTAMP_ADMIN__USERS",
-            "[{ nmae = 'dba', password = 'x' }]",
+            "ROWSTAMP_ADMIN__USERS=[{ nmae = 'dba', password = 'x' }]",
             "admin.users[0].name: is missing; set ROWSTAMP_ADMIN__USERS",
         ),
-        ("ROWSTAMP_LOG__LEVEL", "inof", "log.level: \"inof\" is unknown; did you mean \"info\"? Known: "),
+        ("ROWSTAMP_LOG__LEVEL=inof", "log.level: \"inof\" is unknown; did you mean \"info\"? Known: "),
         // A table that the file has not got.
+        ("ROWSTAMP_LISTEN__TLS__CERT=pem", "listen.tls.key: is missing; a certificate needs its private key"),
         (
-            "ROWSTAMP_LISTEN__TLS__CERT",
-            "pem",
-            "listen.tls.key: is missing; a certificate needs its private key",
-        ),
-        (
-            "ROWSTAMP_STORE__TLS__CA",
-            "pem",
+            "ROWSTAMP_STORE__TLS__CA=pem",
             "store.tls: is only for kind = \"etcd\"; write that kind, or remove the key",
         ),
     ] {
+        let (variable, text) = written.split_once('=').unwrap();
         let found = with(PLAIN, &[(variable, text)]).unwrap_err().join("\n");
         assert!(found.contains(&format!("error: ${variable}: {expect}")), "{variable}: {found}");
     }
@@ -182,11 +168,8 @@ fn whose_password_others_may_read() {
         let key = ("ROWSTAMP_BACKEND__CONTROL__PASSWORD", "x");
         let variables = [("SECRET", "hush")].into_iter().chain(keys.is_empty().then_some(key));
         let warnings = load(&file, &Environment::of(variables)).unwrap().warnings.to_string();
-        assert_eq!(
-            warnings.contains("others than the owner may read the file"),
-            is_warned_of,
-            "{keys}: {warnings}"
-        );
+        let is_told = warnings.contains("others than the owner may read the file");
+        assert_eq!(is_told, is_warned_of, "{keys}: {warnings}");
     }
 }
 

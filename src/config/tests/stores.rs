@@ -7,8 +7,10 @@ use crate::toml_file::Secret;
 
 const NO_MEMBER: &str = "\"ENDPOINT\" is not the address of an etcd member; write host:port, http://host:port or https://host:port";
 
-fn line(n: u32, key: &str, text: &str) -> String {
-    format!("error: rowstamp.toml:{n}: {key}: {text}")
+/// The one error in this line after a configuration to which nothing is to be said.
+#[track_caller]
+fn check(line: &str, key: &str, text: &str) {
+    check_line(line, &[&format!("error: rowstamp.toml:3: {key}: {text}")]);
 }
 
 #[test]
@@ -30,7 +32,7 @@ fn stores() {
     assert_eq!((etcd.account, etcd.tls, &*etcd.prefix), (None, None, "/rowstamp"));
 
     let missing = "is missing; write etcd's members, for example endpoints = [\"127.0.0.1:2379\"]";
-    check_line("store.kind = 'etcd'", &[&line(3, "store.endpoints", missing)]);
+    check("store.kind = 'etcd'", "store.endpoints", missing);
     let (folder, Loaded { config, .. }) = loaded(
         "[store]\nkind = 'etcd'\nendpoints = ['https://e1:2379', 'e2:2379', 'https://[::1]:2379/']\ntls = { ca = 'pem' }",
     );
@@ -53,21 +55,16 @@ fn stores() {
     ] {
         let text = text.replace("ENDPOINT", endpoint);
         let config = format!("store.endpoints = ['{endpoint}']\nstore.kind = 'etcd'");
-        check_line(&config, &[&line(3, "store.endpoints", &text)]);
+        check(&config, "store.endpoints", &text);
     }
-    check_line(
+    check(
         "store = { kind = 'etcd', endpoints = ['http://e1:2379'], tls = { ca = 'pem' } }",
-        &[&line(
-            3,
-            "store.endpoints",
-            "\"http://e1:2379\" is without TLS, and [store.tls] demands TLS; write https://, or mode = \"disabled\" in [store.tls]",
-        )],
+        "store.endpoints",
+        "\"http://e1:2379\" is without TLS, and [store.tls] demands TLS; write https://, or mode = \"disabled\" in [store.tls]",
     );
     let no_account = "an address contains no user and no password; remove them from the address (accounts have their own keys)";
-    check_line(
-        "store.endpoints = ['http://etcd:secret@e1:2379']\nstore.kind = 'etcd'",
-        &[&line(3, "store.endpoints", no_account)],
-    );
+    let account = "store.endpoints = ['http://etcd:secret@e1:2379']\nstore.kind = 'etcd'";
+    check(account, "store.endpoints", no_account);
     let etcd = "[store]\nkind = 'etcd'\nendpoints = ['e1:2379']\n";
     for (keys, key, text) in [
         ("path = 'x'", "store.path", "is only for kind = \"embedded\"; write that kind, or remove the key"),
@@ -106,14 +103,11 @@ fn keys_of_another_kind_and_a_table() {
         ("store.table = 'leaf_alloc'", "store.table", "\"mysql\""),
         ("store.address = 'a:1'", "store.address", "\"mysql\""),
     ] {
-        check_line(
-            keys,
-            &[&line(3, key, &format!("is only for kind = {kinds}; write that kind, or remove the key"))],
-        );
+        check(keys, key, &format!("is only for kind = {kinds}; write that kind, or remove the key"));
     }
-    let missing = "is missing, and the store's table needs an account; add [backend.control] or this key";
+    let missing = "error: rowstamp.toml:2: store.user: is missing, and the store's table needs an account; add [backend.control] or this key";
     let found = found(super::folder("backend.address = 'db:3306'\nstore.kind = 'mysql'", RULES).path());
-    assert!(found.contains(&line(2, "store.user", missing)), "{found:?}");
+    assert!(found.iter().any(|line| line == missing), "{found:?}");
     let mysql = loaded(
         "[store]\nkind = 'mysql'\ntable = 'ids.bounds'\naddress = 'other:3306'\nuser = 'r'\npassword_env = 'SECRET'",
     );

@@ -102,15 +102,6 @@ impl Command {
         !self.flags.contains(&"no_auth")
     }
 
-    /// The place of the first key, of the last (-1: of the last argument), and from one to the next.
-    fn key_places(&self) -> [i64; 3] {
-        match self.keys {
-            Keys::None => [0, 0, 0],
-            Keys::First => [1, 1, 1],
-            Keys::All => [1, -1, 1],
-        }
-    }
-
     /// The places of the command's keys among so many arguments.
     pub(super) fn keys(&self, args: usize) -> std::ops::Range<usize> {
         match self.keys {
@@ -127,7 +118,15 @@ impl Command {
         to.integer(self.arity);
         to.set(self.flags.len());
         self.flags.iter().for_each(|flag| to.simple(flag));
-        self.key_places().into_iter().for_each(|place| to.integer(place));
+        // The place of the first key, of the last (-1: of the last argument), and from one to the next.
+        let places = match self.keys {
+            Keys::None => [0, 0, 0],
+            Keys::First => [1, 1, 1],
+            Keys::All => [1, -1, 1],
+        };
+        for place in places {
+            to.integer(place);
+        }
         to.set(0);
         (0..3).for_each(|_| to.array(0));
     }

@@ -1,6 +1,7 @@
 //! A request: an array of bulk strings, or one line of words (an inline command).
 //! Source: <https://redis.io/docs/latest/develop/reference/protocol-spec/>.
 
+use std::iter::Peekable;
 use std::ops::Range;
 
 /// The largest request: Redis's limit of a line. A generator's name is at most some hundred bytes.
@@ -209,11 +210,7 @@ fn words(line: &[u8]) -> Option<Vec<Vec<u8>>> {
 }
 
 /// Up to the quote that closes, which is read too.
-fn quoted(
-    quote: u8,
-    rest: &mut std::iter::Peekable<impl Iterator<Item = u8>>,
-    word: &mut Vec<u8>,
-) -> Option<()> {
+fn quoted(quote: u8, rest: &mut Peekable<impl Iterator<Item = u8>>, word: &mut Vec<u8>) -> Option<()> {
     loop {
         let byte = rest.next()?;
         if byte == quote {

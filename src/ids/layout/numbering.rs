@@ -4,8 +4,7 @@
 use std::num::NonZeroU64;
 
 use super::{Layout, NodeError, Span, mask};
-use crate::ids::block::RUN_MAX;
-use crate::ids::block::Spacing;
+use crate::ids::block::{RUN_MAX, Spacing};
 
 /// Numbers reach up to 2^63, so that sums with a run's width fit in a `u64`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -222,8 +221,9 @@ mod tests {
             let ids: Vec<_> = (0..count).map(|k| numbering.id(first) + numbering.spacing().offset(k).unwrap()).collect();
             let last = numbering.tick_of(first);
             prop_assert!(first >= number && (first == number || last == tick + 1));
+            let first_sequence = (first - numbering.first_of(last)) / numbering.start_of(0, 1).max(1);
             for (k, id) in (0..count).zip(&ids).skip(usize::try_from(count.saturating_sub(9)).unwrap()) {
-                let nth = first_sequence(&numbering, first) + k;
+                let nth = first_sequence + k;
                 let per_tick = layout.per_tick().get();
                 prop_assert_eq!(Some(*id), layout.compose(last + nth / per_tick, node, nth % per_tick));
             }
@@ -231,10 +231,6 @@ mod tests {
             prop_assert!(numbering.id(next) > *ids.last().unwrap());
             prop_assert_eq!(numbering.run_end(number, n(count)).is_some(), first == number && count <= numbering.run_max);
         }
-    }
-
-    fn first_sequence(numbering: &Numbering, number: u64) -> u64 {
-        (number - numbering.first_of(numbering.tick_of(number))) / numbering.start_of(0, 1).max(1)
     }
 
     #[test]

@@ -1,6 +1,5 @@
 mod identity;
 
-use crate::ids::block::n;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
@@ -9,7 +8,7 @@ use tokio::time::Instant;
 
 use super::Timestamp;
 use super::clock::{Clock, Reading};
-use crate::ids::block::IdBlock;
+use crate::ids::block::{IdBlock, n};
 use crate::ids::errors::{OpenError, TakeError};
 use crate::ids::layout::presets::Preset;
 use crate::ids::layout::{Field, Layout, Moment, Part};
@@ -86,6 +85,10 @@ async fn rig(spec: TimestampSpec) -> (Arc<Timestamp>, Arc<MemoryStore>, Arc<SimC
 
 async fn take(generator: &Timestamp, count: u64) -> IdBlock {
     generator.take(n(count), SECOND).await.unwrap()
+}
+
+fn all_of(block: IdBlock) -> impl Iterator<Item = u64> {
+    block.runs().flat_map(|run| (0..run.count()).map(move |k| run.nth(k).unwrap()))
 }
 
 /// The first id of so many, its milliseconds since [`START_MICROS`] and its sequence.
@@ -265,14 +268,10 @@ async fn restarts_within_the_reserve_do_not_add_up() {
         assert!(id > above);
         above = id;
     }
-    let ahead = generator_ahead(&store, &clock).await;
-    assert!(ahead < Duration::from_secs(75 + 22), "{ahead:?}");
-}
-
-async fn generator_ahead(store: &Arc<MemoryStore>, clock: &Arc<SimClock>) -> Duration {
-    let generator = try_open(store, by("snowflake"), 3, 0, clock).await.unwrap();
+    let generator = try_open(&store, by("snowflake"), 3, 0, &clock).await.unwrap();
     first(&generator, 1).await;
-    generator.stats().ahead
+    let ahead = generator.stats().ahead;
+    assert!(ahead < Duration::from_secs(75 + 22), "{ahead:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -406,9 +405,7 @@ async fn at_its_end_a_layout_has_no_ids_and_none_is_negative() {
     let mut ids = Vec::new();
     let error = loop {
         match generator.take(n(5), SECOND).await {
-            Ok(runs) => {
-                ids.extend(runs.runs().flat_map(|run| (0..run.count()).map(move |k| run.nth(k).unwrap())));
-            }
+            Ok(runs) => ids.extend(all_of(runs)),
             Err(error) => break error,
         }
     };

@@ -63,11 +63,6 @@ fn last_id_of(layout: &Layout, tick: u64) -> u64 {
     layout.numbering(layout.node_of(u64::MAX)).map_or(0, |numbering| numbering.last_id_of(tick))
 }
 
-/// The least that ids are from a tick on: those of the lowest node.
-fn first_id_of(layout: &Layout, tick: u64) -> u64 {
-    layout.numbering(0).map_or(0, |numbering| numbering.last_id_of(tick))
-}
-
 fn of_layout(
     live: &Live<'_>,
     column: &ColumnFacts,
@@ -76,7 +71,8 @@ fn of_layout(
     now: Moment,
 ) -> Option<Finding> {
     let (name, today) = (&live.spec.name, layout.tick_at(now));
-    let id = first_id_of(layout, today);
+    // The least that ids are by now: those of the lowest node.
+    let id = layout.numbering(0).map_or(0, |numbering| numbering.last_id_of(today));
     if id > max {
         return Some(too_narrow(live, column, max, &format!("{name} now makes ids of {id} and more")));
     }

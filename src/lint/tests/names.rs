@@ -9,7 +9,6 @@ fn schemas_and_tables_that_are_not_there() {
     other.says(Code::SchemaMissing, Error, "GRANT SELECT, SHOW VIEW ON `shop2`.*");
     Case::new().rules("'shop'", "'Shop'").says(Code::SchemaMissing, Error, "write schema = \"shop\"");
 
-    Case::new().check(Code::TableMissing, None);
     let other = Case::new().rules("[tables.orders]", "[tables.order]");
     other.says(Code::TableMissing, Error, "the database shop has no table order\ncorrect the name");
     let blind = other.facts(|facts| facts.grants.clear());
@@ -93,7 +92,7 @@ fn patterns_of_schemas() {
     let of = |schema: &str, table: &str| {
         let rules =
             format!("schema = '{schema}'\n[tables.'{table}']\ncolumn = 'id'\ngenerator = '{{table}}'\n");
-        Case::new().only_rules(&rules)
+        Case { rules, ..Case::new() }
     };
     let with_more = |facts: &mut Facts| {
         facts.schemas.extend(["shop_2".to_owned(), "crm".to_owned()]);

@@ -6,7 +6,6 @@ use super::{
 
 #[test]
 fn the_servers_settings() {
-    Case::new().check(Code::BinlogStatement, None);
     let statement = || Case::new().variable("binlog_format", "STATEMENT");
     // Nothing is logged.
     statement().check(Code::BinlogStatement, None);
@@ -107,11 +106,8 @@ fn what_the_store_holds() {
     let js = js.replace("LAYOUT", &layout);
     of("js-safe", &js).check(Code::GeneratorDiffers, None);
     of("snowflake", &js).says(Code::GeneratorDiffers, Error, "with layout timestamp");
-    Case::new().store(stored(&js)).says(
-        Code::GeneratorDiffers,
-        Error,
-        "with kind timestamp, but the rule says sequence",
-    );
+    let why = "with kind timestamp, but the rule says sequence";
+    Case::new().store(stored(&js)).says(Code::GeneratorDiffers, Error, why);
 
     Case::new().check(Code::StoreSuspected, None);
     let json = br#"{"v":1,"by":"p1","since":"today","reason":"the witness is gone"}"#;

@@ -92,7 +92,9 @@ impl Walk<'_> {
                     })),
                     // The server itself reports an error in the client's statement, with its right
                     // place.
-                    Value::Failed(error) if is_syntax_error(&error) => Ok(None),
+                    Value::Failed(error) if parse_err(&error).is_some_and(|(code, _)| code == 1064) => {
+                        Ok(None)
+                    }
                     Value::Failed(error) => Err(Box::new(Planned::Fails(error))),
                     Value::NotAsked | Value::Unknown => refused(
                         "the text for PREPARE or EXECUTE IMMEDIATE is longer than 1,000,000 bytes, or cannot be read; prepare the \
@@ -260,10 +262,6 @@ impl Walk<'_> {
         self.settled.clear();
         self.add(*insert, place.start, using.end)
     }
-}
-
-fn is_syntax_error(error: &[u8]) -> bool {
-    parse_err(error).is_some_and(|(code, _)| code == 1064)
 }
 
 /// Puts a string in the place of an expression: the text that the server evaluated it to, with the

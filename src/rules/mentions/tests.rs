@@ -129,10 +129,8 @@ fn patterns_of_schemas() {
 fn without_names() {
     let mentions = Mentions::new([]);
     assert!(mentions.is_empty());
-    assert_eq!(
-        mentions.in_text(b"insert into t values(1)", DefaultSchema::Unknown),
-        super::Mention::default()
-    );
+    let found = mentions.in_text(b"insert into t values(1)", DefaultSchema::Unknown);
+    assert_eq!(found, super::Mention::default());
 }
 
 #[test]

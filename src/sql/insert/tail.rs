@@ -1,6 +1,6 @@
 //! Assignments (the SET form's, ON DUPLICATE KEY UPDATE's) and what may follow the rows.
 
-use super::expression::{self, Ends, Scope, Traits};
+use super::expression::{self, Ends, Expression, Scope, Traits};
 use crate::sql::lex::{Lexer, Odd, Span, Token, TokenKind};
 use crate::sql::name;
 use crate::sql::value::{self, Classified, IdValue};
@@ -89,10 +89,7 @@ pub(super) fn assignments(lexer: &mut Lexer<'_>, scope: Scope<'_>) -> Result<Opt
 }
 
 /// `name = value`; whether the name is the id's.
-fn assignment(
-    lexer: &mut Lexer<'_>,
-    scope: Scope<'_>,
-) -> Result<Option<(bool, expression::Expression)>, Odd> {
+fn assignment(lexer: &mut Lexer<'_>, scope: Scope<'_>) -> Result<Option<(bool, Expression)>, Odd> {
     let first = lexer.next()?;
     let Some(path) = name::path(lexer, first)? else { return Ok(None) };
     if !lexer.next()?.is_assignment() {
@@ -109,11 +106,7 @@ fn assignment(
     Ok(Some((is_id, value)))
 }
 
-pub(super) fn classify(
-    lexer: &Lexer<'_>,
-    value: &expression::Expression,
-    column: &str,
-) -> Result<Classified, Odd> {
+pub(super) fn classify(lexer: &Lexer<'_>, value: &Expression, column: &str) -> Result<Classified, Odd> {
     match value.tokens {
         0 => Ok(Classified::plain(IdValue::Omitted)),
         1 => Ok(value::of_token(lexer, value.first, value.params_before)),
@@ -189,7 +182,7 @@ fn odku(lexer: &mut Lexer<'_>, scope: Scope<'_>) -> Result<Option<(Odku, Token)>
 }
 
 /// True if the whole value is one call, `LAST_INSERT_ID(x)`, with no other such call within.
-fn last_id_call(lexer: &Lexer<'_>, value: &expression::Expression) -> Result<bool, Odd> {
+fn last_id_call(lexer: &Lexer<'_>, value: &Expression) -> Result<bool, Odd> {
     let mut lexer = lexer.over(value.span);
     if !(lexer.eat_word("LAST_INSERT_ID")? && lexer.eat_punct(b'(')?) {
         return Ok(false);
@@ -209,7 +202,7 @@ fn last_id_call(lexer: &Lexer<'_>, value: &expression::Expression) -> Result<boo
 }
 
 /// `LAST_INSERT_ID(id)`, the column perhaps qualified.
-fn is_idiom(lexer: &Lexer<'_>, value: &expression::Expression, scope: Scope<'_>) -> Result<bool, Odd> {
+fn is_idiom(lexer: &Lexer<'_>, value: &Expression, scope: Scope<'_>) -> Result<bool, Odd> {
     let mut lexer = lexer.over(value.span);
     Ok(lexer.eat_word("LAST_INSERT_ID")?
         && lexer.eat_punct(b'(')?
@@ -219,7 +212,7 @@ fn is_idiom(lexer: &Lexer<'_>, value: &expression::Expression, scope: Scope<'_>)
 }
 
 /// The id's column and nothing else.
-fn is_itself(lexer: &Lexer<'_>, value: &expression::Expression, scope: Scope<'_>) -> Result<bool, Odd> {
+fn is_itself(lexer: &Lexer<'_>, value: &Expression, scope: Scope<'_>) -> Result<bool, Odd> {
     let mut lexer = lexer.over(value.span);
     Ok(is_id(&mut lexer, scope)? && lexer.next()?.kind == TokenKind::End)
 }

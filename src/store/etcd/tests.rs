@@ -14,7 +14,8 @@ use tokio::time::timeout;
 use self::guard::NEVER;
 use super::keys::PAGE_KEYS;
 use super::{Account, EtcdSettings, EtcdStore, EtcdTls};
-use crate::store::{Key, Outcome, Revision, Store, StoreError, conformance};
+use crate::store::conformance::{self, written};
+use crate::store::{Key, Outcome, Revision, Store, StoreError};
 
 // Shared with the tests of tests/.
 #[allow(dead_code, unreachable_pub, clippy::missing_panics_doc, clippy::indexing_slicing)]
@@ -44,13 +45,6 @@ fn settings(etcd: &Etcd, name: &str) -> EtcdSettings {
 
 pub(crate) async fn open(etcd: &Etcd, name: &str) -> EtcdStore {
     EtcdStore::open(settings(etcd, name)).await.unwrap()
-}
-
-async fn written(store: &EtcdStore, key: &Key, expected: Option<Revision>, value: &[u8]) -> Revision {
-    match store.compare_and_set(key, expected, value).await.unwrap() {
-        Outcome::Written(revision) => revision,
-        Outcome::Conflict(found) => panic!("{key} stands at {found:?}"),
-    }
 }
 
 #[tokio::test]
@@ -94,7 +88,7 @@ async fn a_long_list_comes_in_pages() {
         let store = Arc::clone(&store);
         writes.spawn(async move {
             for n in (first..KEYS).step_by(10) {
-                written(&store, &key(n), None, b"x").await;
+                written(&*store, &key(n), None, b"x").await;
             }
         });
     }
@@ -243,16 +237,13 @@ async fn tls_and_passwords() {
             }
             panic!("the folder stays in use")
         };
-        let text = refusal(&|| with("rowstamp", "wrong", "/rowstamp")).await;
-        assert!(
-            text.contains("refuses requests of Rowstamp") && text.contains("authentication failed"),
-            "{text}"
-        );
-        let text = refusal(&|| with("rowstamp", "Pass:word", "/elsewhere")).await;
-        assert!(
-            text.contains("refuses requests of Rowstamp") && text.contains("permission denied"),
-            "{text}"
-        );
+        for (password, prefix, why) in [
+            ("wrong", "/rowstamp", "authentication failed"),
+            ("Pass:word", "/elsewhere", "permission denied"),
+        ] {
+            let text = refusal(&|| with("rowstamp", password, prefix)).await;
+            assert!(text.contains("refuses requests of Rowstamp") && text.contains(why), "{text}");
+        }
         // Nobody at all, a server that is not who it should be, and no TLS.
         let nobody = || EtcdSettings { account: None, ..with("", "", "/rowstamp") };
         assert!(refusal(&nobody).await.contains("refuses requests of Rowstamp"));

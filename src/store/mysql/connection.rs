@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use mysql_async::prelude::Queryable;
-use mysql_async::{Conn, Opts};
+use mysql_async::{Conn, Opts, Params};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -234,7 +234,8 @@ impl Connection {
             let mut seat = self.take(&mut slot).await?;
             let answer = call(&mut seat.conn).await;
             let is_late = seat.looked_at.elapsed() > LOOK_VALID;
-            if !matches!(&answer, Err(error) if is_fatal(error)) {
+            // After another error the connection is of no use any more.
+            if matches!(&answer, Ok(_) | Err(mysql_async::Error::Server(_))) {
                 *slot = Some(seat);
             }
             if is_late {
@@ -248,12 +249,7 @@ impl Connection {
 
     /// One statement that writes: how many rows it has changed; `None` where it met a duplicate key. It is done where the server
     /// is still the primary after it.
-    pub(super) async fn write(
-        &self,
-        key: &Key,
-        sql: &str,
-        params: mysql_async::Params,
-    ) -> Result<Option<u64>> {
+    pub(super) async fn write(&self, key: &Key, sql: &str, params: Params) -> Result<Option<u64>> {
         let unknown = |reason: String| StoreError::UnknownOutcome {
             store: self.name.clone(),
             key: key.clone(),
@@ -339,9 +335,4 @@ async fn connect(server: &Server) -> Result<Conn, String> {
 
 fn is_missing(code: u16) -> bool {
     [NO_SUCH_TABLE, NO_SUCH_DATABASE].contains(&code)
-}
-
-/// True if the connection is of no use any more.
-fn is_fatal(error: &mysql_async::Error) -> bool {
-    !matches!(error, mysql_async::Error::Server(_))
 }

@@ -194,7 +194,9 @@ impl Authenticator {
                 // Only a client that names another plugin can tell by this whether the file has the name.
                 let sends = may_send && self.users.may_be_of_store(name);
                 let plugin = if sends { Plugin::CachingSha2 } else { asked.unwrap_or(fallback) };
-                wire.write(&auth_switch(plugin, nonce)).await?;
+                // Protocol::AuthSwitchRequest
+                let request = [&[0xFE], plugin.name().as_bytes(), &[0], nonce, &[0]].concat();
+                wire.write(&request).await?;
                 (plugin, wire.read().await?.to_vec())
             }
         };
@@ -267,11 +269,6 @@ impl Authenticator {
 
 fn no_tls(why: &str) -> LoginError {
     LoginError::Refused(Refusal::BadHandshake(format!("TLS {why}")))
-}
-
-/// Protocol::AuthSwitchRequest
-fn auth_switch(plugin: Plugin, nonce: &[u8; NONCE_BYTES]) -> Vec<u8> {
-    [&[0xFE], plugin.name().as_bytes(), &[0], nonce, &[0]].concat()
 }
 
 #[cfg(test)]

@@ -72,15 +72,13 @@ mod tests {
             samples: vec![sample.clone()],
         };
         let rows: Vec<_> = stats(&[metric]).iter().map(|row| printed(&row[..4])).collect();
-        assert_eq!(
-            rows,
-            [
-                "rowstamp_store_seconds_count||100|",
-                "rowstamp_store_seconds_p50||0.001|seconds",
-                "rowstamp_store_seconds_p99||0.1|seconds",
-                "rowstamp_store_seconds_sum||1.5|seconds",
-            ]
-        );
+        let expect = [
+            "rowstamp_store_seconds_count||100|",
+            "rowstamp_store_seconds_p50||0.001|seconds",
+            "rowstamp_store_seconds_p99||0.1|seconds",
+            "rowstamp_store_seconds_sum||1.5|seconds",
+        ];
+        assert_eq!(rows, expect);
         assert!(quantile(&sample, 0.999).is_infinite());
         assert!(quantile(&Sample { buckets: vec![], ..sample }, 0.5).is_infinite());
     }

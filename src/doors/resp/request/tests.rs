@@ -59,12 +59,8 @@ fn what_is_no_request() {
         (b"ECHO 'a'b\r\n".to_vec(), Violation::Quotes),
     ];
     for (input, expect) in rows {
-        assert_eq!(
-            read(&input, Limits::LOGGED_IN),
-            Err(expect),
-            "{}",
-            input[..input.len().min(30)].escape_ascii()
-        );
+        let found = read(&input, Limits::LOGGED_IN);
+        assert_eq!(found, Err(expect), "{}", input[..input.len().min(30)].escape_ascii());
     }
     let stranger = |input: &[u8]| read(input, Limits::BEFORE_LOGIN);
     assert_eq!(stranger(b"*11\r\n"), Err(Violation::CountBeforeLogin));

@@ -131,10 +131,8 @@ async fn run(seed: u64) -> Log {
     let mut random = StdRng::seed_from_u64(seed);
     let store = Arc::new(MemoryStore::with_faults(seed, Faults::at_random(&mut random)));
     let world = Arc::new(World { seed, store, log: parking_lot::Mutex::default() });
-    let mut owners: JoinSet<()> = (0..OWNERS).map(|number| owner(world.clone(), number)).collect();
-    while let Some(end) = owners.join_next().await {
-        end.unwrap();
-    }
+    let owners: JoinSet<()> = (0..OWNERS).map(|number| owner(world.clone(), number)).collect();
+    owners.join_all().await;
     std::mem::take(&mut *world.log.lock())
 }
 

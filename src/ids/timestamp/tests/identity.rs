@@ -34,18 +34,12 @@ async fn what_could_repeat_ids_is_refused() {
 #[tokio::test(start_paused = true)]
 async fn nodes_differ_from_the_first_id_on() {
     let (store, clock) = (Arc::new(MemoryStore::new()), SimClock::new());
-    let mut ids = Vec::new();
+    let mut found = Vec::new();
     for node in 0..8 {
         let generator = try_open(&store, by("js-safe"), node, 0, &clock).await.unwrap();
-        ids.extend(
-            (0..100)
-                .map(|_| generator.clone())
-                .map(|generator| async move { take(&generator, 1).await.first() }),
-        );
-    }
-    let mut found = Vec::new();
-    for id in ids {
-        found.push(id.await);
+        for _ in 0..100 {
+            found.push(take(&generator, 1).await.first());
+        }
     }
     found.sort_unstable();
     found.dedup();
@@ -60,18 +54,11 @@ async fn two_generators_with_one_identity_share_nothing() {
     let mut ids = Vec::new();
     for k in 0..400_u64 {
         let which = if k % 3 == 0 { &a } else { &b };
-        ids.extend(
-            take(which, 1 + k % 50)
-                .await
-                .runs()
-                .flat_map(|run| (0..run.count()).map(move |k| run.nth(k).unwrap())),
-        );
+        ids.extend(all_of(take(which, 1 + k % 50).await));
         after(1_000).await;
     }
     a.close().await;
-    ids.extend(
-        take(&b, 5000).await.runs().flat_map(|run| (0..run.count()).map(move |k| run.nth(k).unwrap())),
-    );
+    ids.extend(all_of(take(&b, 5000).await));
     b.close().await;
     let c = try_open(&store, by("snowflake"), 3, 0, &clock).await.unwrap();
     ids.push(take(&c, 1).await.first());

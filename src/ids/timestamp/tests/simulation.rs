@@ -124,10 +124,8 @@ async fn run(seed: u64) -> Log {
     let store = Arc::new(MemoryStore::with_faults(seed, Faults::at_random(&mut random)));
     let layout = layout(&mut random);
     let world = Arc::new(World { seed, store, layout, log: Mutex::default() });
-    let mut owners: JoinSet<()> = (0..NODES.len()).map(|number| owner(world.clone(), number)).collect();
-    while let Some(end) = owners.join_next().await {
-        end.unwrap();
-    }
+    let owners: JoinSet<()> = (0..NODES.len()).map(|number| owner(world.clone(), number)).collect();
+    owners.join_all().await;
     std::mem::take(&mut *world.log.lock())
 }
 
