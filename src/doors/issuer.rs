@@ -5,6 +5,8 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use tokio::time::Instant;
+
 use crate::audit::{Audit, Drawn};
 use crate::doors::meter::{DoorMeter, DrawOutcome};
 use crate::ids::block::{IdBlock, Spacing};
@@ -168,7 +170,7 @@ impl Issuer {
         if shape.most(generator.spacing()).is_some_and(|most| n.get() > most) {
             return None;
         }
-        let charge = self.users.charge(user, grant, (name, n.get())).ok()?;
+        let charge = self.users.charge(user, grant, (name, n.get()), Instant::now()).ok()?;
         let block = generator.take_at_once(n)?;
         charge.keep();
         self.give(caller, generator.name(), &block, requests);
@@ -237,7 +239,8 @@ impl Issuer {
             self.may_be_node(&spec, node)?;
         }
         let user = &caller.login.user;
-        let charge = self.users.charge(user, grant, (name, n.get())).map_err(Denied::OverQuota)?;
+        let charge =
+            self.users.charge(user, grant, (name, n.get()), Instant::now()).map_err(Denied::OverQuota)?;
         let taken = self.tables.take_for_door(name, n, (self.deadline)()).await.map_err(Denied::NoIds)?;
         let block = taken.ok_or_else(|| self.unknown(caller, name))?;
         // Meanwhile the right may have gone, or the node: then the ids are a gap.

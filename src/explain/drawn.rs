@@ -17,7 +17,10 @@ pub(super) enum Drawn {
     /// A call cannot be served.
     Refused(PlanRefusal),
     /// The text with ids in place of its calls, and lines that say what is drawn.
-    Text { text: Vec<u8>, told: String },
+    Text {
+        text: Vec<u8>,
+        told: String,
+    },
 }
 
 /// Handles the calls in a text as a session would: with 1 as the first id of each generator, and no SEQUENCE on the server.

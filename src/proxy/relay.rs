@@ -60,10 +60,8 @@ pub(super) struct Relay {
     pub(super) down_state: DownState,
     pub(super) outstanding: Queue,
     pub(super) known: Known,
-    /// The rules that are active.
     pub(super) tables: Arc<InForce>,
     pub(super) forms: Forms,
-    /// Which sides speak in frames.
     pub(super) framed: Framed,
     /// Packets of the client's present command, so far.
     pub(super) command_packets: u8,
@@ -270,7 +268,6 @@ impl Relay {
         put_packets(&mut self.injection, 0, &close);
     }
 
-    /// The payload of a command that has arrived.
     pub(super) fn payload(&self, arrived: Arrived) -> Cow<'_, [u8]> {
         payload_of(self.up.window(), arrived.window_bytes)
     }

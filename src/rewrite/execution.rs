@@ -17,7 +17,7 @@ enum IdPlace {
 
 /// The ids of an execution.
 pub struct Draft {
-    /// By row.
+    /// The rows that take an id, ascending, and for each the parameter that gets it.
     places: Vec<(u32, IdPlace)>,
     pub ids: u32,
     /// Ids that the client wrote or bound itself.

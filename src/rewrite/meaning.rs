@@ -22,7 +22,7 @@ pub struct Meaning {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Column {
-    /// Or not known.
+    /// An unsigned integer, a type that is none of the others, or a column that is not known.
     Unsigned,
     Signed,
     /// Strings: the wrapper, which makes integers, does not fit, and 0.4 is not zero.

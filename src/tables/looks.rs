@@ -123,7 +123,7 @@ impl InForce {
         let (mut now, begun) = (self.now(), Instant::now());
         let (seen, moves) = loop {
             // Another session's look may have been the one that is wanted.
-            if !(now.is_due(target, wanted) || hides && now.is_unseen(target, Some(asked))) {
+            if !(now.is_due(target, wanted) || hides && now.is_unseen(target, Some(asked), Instant::now())) {
                 return Ok(());
             }
             let is_away = || self.common.taken.of(&target.rule.generator).is_away();
@@ -268,15 +268,16 @@ impl Tables {
 
     /// True if a statement that hides collisions has to wait for a look: ids of others may be in the table by now. `from`: when
     /// tables were first looked at for its packet.
-    pub(crate) fn must_be_seen(&self, target: &Target, from: Option<Instant>) -> bool {
-        self.is_unseen(target, packet_looks_from(from, Instant::now()))
+    pub(crate) fn must_be_seen(&self, target: &Target, from: Option<Instant>, now: Instant) -> bool {
+        self.is_unseen(target, packet_looks_from(from, now), now)
     }
 
     /// True if the last look is too old. `from`: one that began later is not.
-    fn is_unseen(&self, target: &Target, from: Option<Instant>) -> bool {
+    fn is_unseen(&self, target: &Target, from: Option<Instant>, now: Instant) -> bool {
         let looks = &target.usage.looks;
-        let is_old_at =
-            |begun: Instant| begun.elapsed() > LOOK_AGE_MAX && from.is_none_or(|from| begun < from);
+        let is_old_at = |begun| {
+            now.saturating_duration_since(begun) > LOOK_AGE_MAX && from.is_none_or(|from| begun < from)
+        };
         let is_old = looks.looked_at.lock().is_none_or(is_old_at);
         let is_due = || is_to_be_raised(target) && *looks.has_index.lock() != Some(false);
         (is_old || is_due()) && self.id_column_to_look_at(target).is_some()

@@ -54,7 +54,7 @@ impl Tables {
 
     /// The meaning of a name in a statement. Never waits.
     pub(crate) fn lookup(&self, schema: &str, table: &str) -> Lookup {
-        self.lookup_since(schema, table, self.common.ddl.seen())
+        self.lookup_since(schema, table, self.common.ddl.seen(), Instant::now())
     }
 
     /// The number of times that DDL has been seen. Two equal counts mean that no DDL came between.
@@ -63,10 +63,10 @@ impl Tables {
     }
 
     /// Like [`Self::lookup`], but only what was read after DDL was seen for the `ddl`-th time counts.
-    pub(crate) fn lookup_since(&self, schema: &str, table: &str, ddl: u64) -> Lookup {
+    pub(crate) fn lookup_since(&self, schema: &str, table: &str, ddl: u64, now: Instant) -> Lookup {
         let known = self.known.load();
         let name = self.folded(schema, table);
-        let is_current = |entry: &&Entry| self.common.schema.is_none() || self.is_fresh(entry, ddl);
+        let is_current = |entry: &&Entry| self.common.schema.is_none() || self.is_fresh(entry, ddl, now);
         let Some(entry) = known.get(&name).filter(is_current) else {
             return self.not_known(schema, table, &name, ddl);
         };
@@ -125,19 +125,20 @@ impl Tables {
     /// after this question.
     pub(super) async fn look_up(&self, schema: &str, table: &str) -> Lookup {
         let ddl = self.common.ddl.seen();
-        match self.lookup_since(schema, table, ddl) {
+        match self.lookup_since(schema, table, ddl, Instant::now()) {
             Lookup::Unknown => {
                 self.fetch(schema, table, false, None).await;
-                self.lookup_since(schema, table, ddl)
+                self.lookup_since(schema, table, ddl, Instant::now())
             }
             found => found,
         }
     }
 
     /// True if `entry` was read after DDL was seen for the `ddl`-th time, and not long ago.
-    fn is_fresh(&self, entry: &Entry, ddl: u64) -> bool {
+    fn is_fresh(&self, entry: &Entry, ddl: u64, now: Instant) -> bool {
         // An entry that is to be read again has a count of DDL above the true one.
-        (ddl..=self.common.ddl.seen()).contains(&entry.ddl) && entry.read_at.elapsed() < SHAPE_AGE_MAX
+        (ddl..=self.common.ddl.seen()).contains(&entry.ddl)
+            && now.saturating_duration_since(entry.read_at) < SHAPE_AGE_MAX
     }
 
     /// Reads the views afresh where they may have changed; those made past this proxy are seen when

@@ -84,11 +84,12 @@ impl Tables {
 
     /// True if the table's columns were read so long ago that others may be there. Tables in use are
     /// read every second.
-    pub(crate) fn may_be_outdated(&self, target: &Target) -> bool {
+    pub(crate) fn may_be_outdated(&self, target: &Target, now: Instant) -> bool {
         let (schema, name) = target.named();
         let known = self.known.load();
         let entry = known.get(&self.folded(schema, name));
-        self.common.schema.is_some() && entry.is_some_and(|entry| entry.read_at.elapsed() > COLUMNS_AGE_MAX)
+        let age = |read_at| now.saturating_duration_since(read_at);
+        self.common.schema.is_some() && entry.is_some_and(|entry| age(entry.read_at) > COLUMNS_AGE_MAX)
     }
 
     /// The server refused a statement on this table in a way that other columns than we know would

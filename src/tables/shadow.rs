@@ -51,12 +51,14 @@ impl Tables {
     /// Like [`Tables::lookup`], but tables in shadow mode count as ruled. Only such tables can be
     /// [`Lookup::Unknown`]: what is to be known of others was fetched for the statement on its way to
     /// the server.
-    pub(crate) fn rehearsed(&self, schema: &str, table: &str) -> Lookup {
+    pub(crate) fn rehearsed(&self, schema: &str, table: &str, now: Instant) -> Lookup {
         let shadows = self.shadows.load();
         let found = self.rules.shadow(self.common.case, schema, table);
         let name = self.folded(schema, table);
         let Some(rule) = found.filter(|_| !shadows.views.contains_key(&name)) else {
-            let on_its_way = if self.has_rules() { self.lookup(schema, table) } else { Lookup::NotRuled };
+            let ddl = self.common.ddl.seen();
+            let lookup = || self.lookup_since(schema, table, ddl, now);
+            let on_its_way = if self.has_rules() { lookup() } else { Lookup::NotRuled };
             return match on_its_way {
                 Lookup::NotRuled | Lookup::Unknown => {
                     shadows.views.get(&name).map_or(Lookup::NotRuled, |view| view.lookup.clone())

@@ -259,10 +259,11 @@ impl Directory {
         user: &'a User,
         grant: &'a Grant,
         (generator, n): (&str, u64),
+        now: Instant,
     ) -> Result<Charge<'a>, OverQuota> {
         if grant.per_second.is_some() {
             let proxies = self.proxies.load(Ordering::Relaxed);
-            self.quotas.take(&user.name, grant, (generator, n), proxies, Instant::now())?;
+            self.quotas.take(&user.name, grant, (generator, n), proxies, now)?;
         }
         Ok(Charge { quotas: &self.quotas, user, grant, n })
     }

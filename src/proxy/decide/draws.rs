@@ -24,7 +24,7 @@ use crate::sql::lex::Lexer;
 use crate::sql::name;
 use crate::table_name::TableName;
 use crate::tables::{DrawnFrom, Tables};
-use crate::users::{Charge, Directory, Right, Unsure, User};
+use crate::users::{Charge, Right, Unsure, User};
 
 /// The result of drawing ids for a packet's calls.
 pub(crate) enum Drawing {
@@ -213,12 +213,12 @@ fn drawer(known: &mut Known, by: Basis<'_>) -> Result<Option<Arc<User>>, Unsent>
 
 /// The charge for `n` ids, if the user may draw them now. `None`: no user of ours draws.
 fn charged<'a>(
-    users: Option<&'a Directory>,
+    by: Basis<'a>,
     user: Option<&'a User>,
     generator: &GeneratorName,
     n: u32,
 ) -> Result<Option<Charge<'a>>, Unsent> {
-    let (Some(users), Some(user)) = (users, user) else { return Ok(None) };
+    let (Some(users), Some(user)) = (by.users, user) else { return Ok(None) };
     let (name, generator) = (&user.name, generator.to_string());
     let grant = user.grant(Right::Take, &generator).ok_or_else(|| {
         user.usage.note_denied();
@@ -226,7 +226,7 @@ fn charged<'a>(
             format!("user {name} has no TAKE right on generator {generator}; GRANT on the console gives it");
         Refusal::NoRight(why)
     })?;
-    let charge = users.charge(user, grant, (&generator, n.into()));
+    let charge = users.charge(user, grant, (&generator, n.into()), (by.clock)().into());
     charge.map(Some).map_err(|over| {
         user.usage.note_over_quota();
         Refusal::NoId(over.to_string()).into()
@@ -260,7 +260,7 @@ fn block<'a>(
         ))
         .into());
     }
-    let charge = charged(by.users, user, generator, n)?;
+    let charge = charged(by, user, generator, n)?;
     for _ in 0..RUNS_TRIED_MAX {
         let block = take(known, by.tables, target, n)?;
         if are_runs(&block, &runs, target) {

@@ -27,7 +27,6 @@ use crate::rewrite::plan::{LastId, Lookup, UpdatedIds};
 use crate::rewrite::prepare::PreparedInsert;
 use crate::rewrite::{bulk, execution};
 use crate::table_name::TableName;
-use crate::tables::Tables;
 
 /// COM_STMT_EXECUTE or COM_STMT_BULK_EXECUTE of an INSERT that is kept.
 pub(crate) fn decide(known: &mut Known, by: Basis<'_>, payload: &[u8]) -> Result<Verdict, Unsent> {
@@ -57,7 +56,9 @@ fn is_hidden(known: &Known, by: Basis<'_>) -> Result<bool, Unsent> {
             let (kept, name) = (&statement.kept, &statement.kept.source.table);
             let hidden = session.temporary.hidden(&name.schema, &name.table);
             // If the table has got a rule since, the statement is planned again, by what hides the name then.
-            let has_new_rule = || !kept.is_current(&by.tables.lookup(&name.schema, &name.table));
+            let lookup =
+                || by.tables.lookup_since(&name.schema, &name.table, by.tables.ddl_seen(), (by.clock)());
+            let has_new_rule = || !kept.is_current(&lookup());
             let must_ask = kept.prepared.is_some() || hidden == Hidden::Unsure && has_new_rule();
             if hidden == Hidden::No || !must_ask {
                 return Ok(false);
@@ -127,7 +128,7 @@ fn with_params(known: &mut Known, by: Basis<'_>, payload: &[u8]) -> Result<Verdi
     }
     // The server says what is wrong with the parameters.
     let Ok(params) = params else { return Ok(as_it_came()) };
-    rehearse_execution(known, by.tables, &kept, &params);
+    rehearse_execution(known, by, &kept, &params);
     // The types that the client left out went to the statement before it.
     let is_another = known.statements.translated(id).is_some();
     Ok(if is_another { Verdict::SendExecution(params.build(), Note::Nothing) } else { as_it_came() })
@@ -157,10 +158,10 @@ fn planned_again(known: &mut Known, by: Basis<'_>, kept: Arc<Kept>) -> Result<Ar
     let source = &kept.source;
     let name = &source.table;
     let not_now = || Unsent::from(Refusal::NoId(format!("Rowstamp cannot look up table {name}; try again")));
-    match known.supplied.lookup(tables, &name.schema, &name.table) {
+    match known.supplied.lookup(tables, (&name.schema, &name.table), (by.clock)()) {
         lookup if kept.is_current(&lookup) => {
             let insert = kept.prepared.as_ref().map(|prepared| &prepared.insert);
-            return match known.supplied.outdated(tables, insert.into_iter()) {
+            return match known.supplied.outdated(tables, insert.into_iter(), by.clock) {
                 Some(need) => Err(need.into()),
                 None => Ok(kept),
             };
@@ -217,7 +218,7 @@ fn fill(
         Params::One(execute) => {
             let draft = execution::Draft::new(prepared, &execute, meaning)?;
             let (ids, last) = (draft.ids, draft.last);
-            let (block, note) = take_for(known, by.tables, prepared, ids, &draft.explicit, last, 1)?;
+            let (block, note) = take_for(known, by, prepared, ids, &draft.explicit, last, 1)?;
             match block {
                 Some(block) => (draft.write(execute, &block), note),
                 None => (Some(execute.build()), note),
@@ -232,7 +233,7 @@ fn fill(
             let too_many = || Refusal::NoId("too many rows; send fewer at a time".into());
             let ids = draft.ids().ok_or_else(too_many)?;
             let (sets, last) = (draft.sets, draft.last);
-            let (block, note) = take_for(known, by.tables, prepared, ids, &draft.explicit, last, sets)?;
+            let (block, note) = take_for(known, by, prepared, ids, &draft.explicit, last, sets)?;
             (draft.write(&kinds, block.as_ref()), note)
         }
     };
@@ -244,7 +245,7 @@ fn fill(
 /// itself.
 fn take_for(
     known: &mut Known,
-    tables: &Arc<Tables>,
+    by: Basis<'_>,
     prepared: &PreparedInsert,
     ids: u32,
     explicit: &[i128],
@@ -259,10 +260,10 @@ fn take_for(
     if ids > 0 && known.session.set_id == SetId::MayBeSet {
         return Err(Need::SetId { taken_for: Some(target.clone()) }.into());
     }
-    let explicit = expect(known, tables, (insert, target), (ids, explicit), false)?;
+    let explicit = expect(known, by.tables, (insert, target), (ids, explicit), false)?;
     let block = match ids {
         0 => None,
-        ids => match take_ids(known, tables, (insert, target), ids) {
+        ids => match take_ids(known, by, (insert, target), ids) {
             Ok(block) => Some(block),
             Err(unsent) => {
                 known.supplied.keep_expecting(explicit);
@@ -274,7 +275,8 @@ fn take_for(
     let tells = block.is_some() || insert.style == Style::OdkuLiteral || insert.tells_written(last);
     let reply = tells.then(|| {
         let facts = (known.found_rows(), known.session.set_id);
-        InsertReply::new((insert, last), block.as_ref().map(Ids::from), facts, tables.clone()).in_bulk(sets)
+        InsertReply::new((insert, last), block.as_ref().map(Ids::from), facts, by.tables.clone())
+            .in_bulk(sets)
     });
     let (inserts, explicit) = (reply.into_iter().collect(), explicit.into_iter().collect());
     let effects = Effects { moves_ids: insert.updated_ids == UpdatedIds::Move, ..Effects::default() };

@@ -24,6 +24,7 @@ use std::sync::Arc;
 use crate::mysql::command::Command;
 use crate::proxy::verifier::Verifier;
 use crate::tables::Tables;
+use crate::proxy::known::need::Clock;
 use crate::users::Directory;
 
 /// The facts that a command is decided by, besides what the session knows.
@@ -33,6 +34,7 @@ pub(super) struct Basis<'a> {
     pub(super) verifier: &'a Verifier,
     /// The users of ours, whose rights limit what calls draw.
     pub(super) users: Option<&'a Directory>,
+    pub(super) clock: Clock,
     /// `rewrite.on_doubt` is "forward".
     pub(super) forwards: bool,
     pub(super) command: Command,

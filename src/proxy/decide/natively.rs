@@ -20,7 +20,6 @@ use crate::rewrite::{bulk, execution};
 use crate::sql::look::has_whole_word;
 use crate::sql::name::each_name;
 use crate::table_name::TableName;
-use crate::tables::Tables;
 
 /// Words of statements that run others, which the text does not show.
 const RUNS_OTHERS: [&[u8]; 3] = [b"call", b"prepare", b"execute"];
@@ -41,13 +40,13 @@ pub(crate) fn doubted(
         },
         _ => return judged,
     };
-    let Some(natively) = named_targets(known, by.tables, text)? else { return judged };
+    let Some(natively) = named_targets(known, by, text)? else { return judged };
     Ok(Verdict::Forward { natively, why: why.clone() })
 }
 
 /// The ruled tables that a text names, where each keeps its AUTO_INCREMENT. `None`: one does not, or
 /// which they are is not known for certain.
-fn named_targets(known: &Known, tables: &Tables, text: &[u8]) -> Result<Option<Vec<Arc<Target>>>, Need> {
+fn named_targets(known: &Known, by: Basis<'_>, text: &[u8]) -> Result<Option<Vec<Arc<Target>>>, Need> {
     let session = &known.session;
     let Some(state) = session.state() else { return Ok(None) };
     if RUNS_OTHERS.iter().any(|word| has_whole_word(text, word)) {
@@ -65,7 +64,7 @@ fn named_targets(known: &Known, tables: &Tables, text: &[u8]) -> Result<Option<V
     names.dedup();
     let mut found: Vec<Arc<Target>> = Vec::new();
     for name in names {
-        match known.supplied.lookup(tables, &name.schema, &name.table) {
+        match known.supplied.lookup(by.tables, (&name.schema, &name.table), (by.clock)()) {
             Lookup::Ruled(target) if target.may_be_forwarded() => found.push(target),
             Lookup::NotRuled | Lookup::Missing => {}
             Lookup::Unknown if known.supplied.may_ask() => return Err(Need::Table { name, again: false }),
@@ -81,7 +80,7 @@ pub(crate) fn forwarded(known: &Known, by: Basis<'_>) -> Result<Option<Arc<Effec
     let Some(effects) = effects.filter(|effects| !effects.natively.is_empty()) else { return Ok(None) };
     for target in &effects.natively {
         let (schema, table) = target.named();
-        match known.supplied.lookup(by.tables, schema, table) {
+        match known.supplied.lookup(by.tables, (schema, table), (by.clock)()) {
             Lookup::NotRuled => {}
             Lookup::Ruled(now) if now.may_be_forwarded() && by.forwards => {}
             Lookup::Unknown if known.supplied.may_ask() => {

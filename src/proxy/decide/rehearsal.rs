@@ -61,7 +61,7 @@ pub(crate) fn rehearse(known: &Known, by: Basis<'_>, text: &[u8]) -> Option<Effe
     let tables = by.tables;
     let state = known.session.state().filter(|_| tables.rehearses())?;
     let protocol = if by.command == Command::Query { Protocol::Text } else { Protocol::Prepare };
-    let rehearsed = rehearsed(known, tables, text, (&state.dialect, state.database.as_deref()), protocol);
+    let rehearsed = rehearsed(known, by, text, (&state.dialect, state.database.as_deref()), protocol);
     let digest = || digest(text, &state.dialect);
     let count = |name: (&str, &str), outcome| {
         tables.count_shadow(Some(name), &outcome, rehearsed.asks, &digest);
@@ -102,7 +102,7 @@ pub(crate) fn rehearse_too_long(known: &Known, by: Basis<'_>, beginning: &[u8]) 
     let tables = by.tables;
     let Some(state) = known.session.state().filter(|_| tables.rehearses()) else { return };
     let read_in = (&state.dialect, state.database.as_deref());
-    let rehearsed = rehearsed(known, tables, beginning, read_in, Protocol::Text);
+    let rehearsed = rehearsed(known, by, beginning, read_in, Protocol::Text);
     let Some(name) = rehearsed.tables.first().map(|first| parts(&first.table)) else { return };
     let why =
         "the statement is longer than limits.statement_bytes; raise the limit, or send fewer rows at a time";
@@ -112,11 +112,12 @@ pub(crate) fn rehearse_too_long(known: &Known, by: Basis<'_>, beginning: &[u8]) 
 }
 
 /// Counts what would become of an execution of an INSERT that the server has as it came.
-pub(crate) fn rehearse_execution(known: &Known, tables: &Tables, kept: &Kept, params: &Params<'_>) {
+pub(crate) fn rehearse_execution(known: &Known, by: Basis<'_>, kept: &Kept, params: &Params<'_>) {
     // The INSERT passed while no rule named its table; a rule has come since.
     if known.session.is_untouched() {
         return;
     }
+    let tables = by.tables;
     let source = &kept.source;
     let Some(name) =
         tables.shadowed(&source.table.schema, &source.table.table).filter(|_| !tables.is_retired())
@@ -130,7 +131,7 @@ pub(crate) fn rehearse_execution(known: &Known, tables: &Tables, kept: &Kept, pa
         return tables.count_shadow(name, &outcome, false, &nothing);
     };
     let read_in = (&source.dialect, source.database.as_deref());
-    let rehearsed = rehearsed(known, tables, text, read_in, Protocol::Prepare);
+    let rehearsed = rehearsed(known, by, text, read_in, Protocol::Prepare);
     let digest = || digest(text, &source.dialect);
     let asks = rehearsed.asks;
     let outcome = match rehearsed.planned {
@@ -180,7 +181,7 @@ fn execution_of(known: &Known, prepared: &PreparedInsert, params: &Params<'_>) -
 
 fn rehearsed(
     known: &Known,
-    tables: &Tables,
+    by: Basis<'_>,
     text: &[u8],
     (dialect, database): (&Dialect, Option<&str>),
     protocol: Protocol,
@@ -188,9 +189,9 @@ fn rehearsed(
     let session = &known.session;
     let looked_at = Mutex::new((Vec::new(), false, false));
     let lookup = |schema: &str, table: &str| {
-        let rehearsed = tables.rehearsed(schema, table);
+        let rehearsed = by.tables.rehearsed(schema, table, (by.clock)());
         let mut looked_at = looked_at.lock();
-        let shadowed = tables.shadowed(schema, table);
+        let shadowed = by.tables.shadowed(schema, table);
         if shadowed.is_some() || !matches!(rehearsed, Lookup::NotRuled) {
             looked_at.2 = shadowed.is_none();
         }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::ids::block::IdBlock;
 use crate::mysql::error::Refusal;
+use crate::proxy::decide::Basis;
 use crate::proxy::decide::ids::take;
 use crate::proxy::decide::verdict::{FilledPacket, Verdict, refused};
 use crate::proxy::known::Known;
@@ -69,15 +70,15 @@ pub(crate) fn expect(
 /// The ids of an INSERT: the generator's, unless the client says which.
 pub(crate) fn take_ids(
     known: &mut Known,
-    tables: &Arc<Tables>,
+    by: Basis<'_>,
     (insert, target): (&InsertPlan, &Arc<Target>),
     ids: u32,
 ) -> Result<IdBlock, Unsent> {
     let (SetId::Taken(next), Some(n)) = (known.session.set_id, NonZeroU64::new(ids.into())) else {
         if known.supplied.without_ids.is_none() {
-            known.supplied.look_before(tables, insert, target)?;
+            known.supplied.look_before(by.tables, insert, target, by.clock)?;
         }
-        return take(known, tables, target, ids);
+        return take(known, by.tables, target, ids);
     };
     let (block, highest) = (next.block(n)?, target.highest_id());
     if block.last() > highest {

@@ -27,7 +27,6 @@ use crate::rewrite::verify::Written;
 use crate::sql::look;
 use crate::sql::look::begins_with;
 use crate::table_name::TableName;
-use crate::tables::Tables;
 
 /// COM_QUERY or COM_STMT_PREPARE with its whole text.
 pub(crate) fn decide(known: &mut Known, by: Basis<'_>, text: &[u8]) -> Result<Verdict, Unsent> {
@@ -75,7 +74,7 @@ pub(crate) fn judge(known: &mut Known, by: Basis<'_>, text: &[u8]) -> Result<Ver
     };
     match &planned {
         Planned::Rewrite(plan) => {
-            if let Some(need) = known.supplied.outdated(tables, plan.inserts.iter()) {
+            if let Some(need) = known.supplied.outdated(tables, plan.inserts.iter(), by.clock) {
                 return Err(need.into());
             }
         }
@@ -120,7 +119,7 @@ pub(crate) fn judge(known: &mut Known, by: Basis<'_>, text: &[u8]) -> Result<Ver
                 None if !takes_now => prepared(known, by, text, plan),
                 None if plan.staged().is_some() => Ok(Verdict::Stage(Box::new(Task::Text(Box::new(plan))))),
                 None => {
-                    let verdict = fill(known, tables, plan)?;
+                    let verdict = fill(known, by, plan)?;
                     verified(known, by, text, verdict)
                 }
             }
@@ -204,12 +203,13 @@ fn planned(known: &Known, by: Basis<'_>, text: &[u8]) -> Result<Planned, Refusal
             Ok(Planned::Untouched(Effects::unseen()))
         };
     };
-    let lookup = |schema: &str, table: &str| match known.supplied.lookup(tables, schema, table) {
-        // A temporary table matters only where the name is ruled.
-        found @ (Lookup::NotRuled | Lookup::Unknown) => found,
-        _ if session.temporary.hidden(schema, table) == Hidden::Unsure => Lookup::PerhapsHidden,
-        found => found,
-    };
+    let lookup =
+        |schema: &str, table: &str| match known.supplied.lookup(tables, (schema, table), (by.clock)()) {
+            // A temporary table matters only where the name is ruled.
+            found @ (Lookup::NotRuled | Lookup::Unknown) => found,
+            _ if session.temporary.hidden(schema, table) == Hidden::Unsure => Lookup::PerhapsHidden,
+            found => found,
+        };
     let hidden = |schema: &str, table: &str| session.temporary.hidden(schema, table) == Hidden::Yes;
     let plan_view = plan::PlanContext {
         dialect: &state.dialect,
@@ -242,7 +242,8 @@ pub(crate) fn too_long(known: &mut Known, by: Basis<'_>, beginning: &[u8]) -> Re
 }
 
 /// Takes the ids that a text needs.
-fn fill(known: &mut Known, tables: &Arc<Tables>, plan: Plan) -> Result<Verdict, Unsent> {
+fn fill(known: &mut Known, by: Basis<'_>, plan: Plan) -> Result<Verdict, Unsent> {
+    let tables = by.tables;
     // A statement that SQL has prepared has places for ids of ours in it.
     let may_go_without =
         |insert: &InsertPlan| insert.target.may_go_without() && !(insert.is_executed && insert.has_edits());
@@ -257,7 +258,7 @@ fn fill(known: &mut Known, tables: &Arc<Tables>, plan: Plan) -> Result<Verdict, 
     }
     let mut blocks = Vec::with_capacity(plan.inserts.len());
     for insert in plan.inserts.iter().filter(|insert| insert.ids > 0) {
-        match take_ids(known, tables, (insert, &insert.target), insert.ids) {
+        match take_ids(known, by, (insert, &insert.target), insert.ids) {
             Ok(block) => blocks.push(block),
             Err(unsent) => {
                 // The ids that are at hand stay so, and none is issued that the client wrote.

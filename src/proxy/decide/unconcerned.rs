@@ -137,7 +137,7 @@ pub(crate) fn execution(known: &Known, by: Basis<'_>) -> Unconcerned {
     let kept = by.statement.and_then(|id| known.statements.get(id)).map(|one| &one.kept);
     let Some(kept) = kept.filter(|kept| kept.prepared.is_none()) else { return Unconcerned::No };
     let TableName { schema, table } = &kept.source.table;
-    match tables.lookup(schema, table) {
+    match tables.lookup_since(schema, table, tables.ddl_seen(), (by.clock)()) {
         Lookup::Unknown if tables.misses_views() => Unconcerned::ViewsFirst,
         found if kept.is_current(&found) && tables.shadowed(schema, table).is_none() => {
             Unconcerned::Execution

@@ -117,6 +117,9 @@ impl Shown {
     }
 }
 
+/// The present time, which those who decide are handed.
+pub(crate) type Clock = fn() -> Instant;
+
 /// Questions to the server for one command: more than it names tables, and than DDL comes in
 /// between.
 const QUESTIONS_MAX: u32 = 100;
@@ -191,11 +194,9 @@ impl Supplied {
     }
 
     /// The meaning of a name to the command; never waits.
-    pub(crate) fn lookup(&self, tables: &Tables, schema: &str, table: &str) -> Lookup {
-        match self.since {
-            None => tables.lookup(schema, table),
-            Some(ddl) => tables.lookup_since(schema, table, ddl),
-        }
+    pub(crate) fn lookup(&self, tables: &Tables, (schema, table): (&str, &str), now: Instant) -> Lookup {
+        let ddl = self.since.unwrap_or_else(|| tables.ddl_seen());
+        tables.lookup_since(schema, table, ddl, now)
     }
 
     /// The table whose columns were read so long ago that they are read again before the statements continue.
@@ -203,10 +204,12 @@ impl Supplied {
         &self,
         tables: &Tables,
         mut inserts: impl Iterator<Item = &'a InsertPlan>,
+        clock: Clock,
     ) -> Option<Need> {
         // The columns of the table, for an INSERT that names none. Once for each table: where it cannot be read, what
         // is known has to do.
-        let insert = inserts.find(|insert| insert.lists_none && tables.may_be_outdated(&insert.target))?;
+        let insert =
+            inserts.find(|insert| insert.lists_none && tables.may_be_outdated(&insert.target, clock()))?;
         let (schema, table) = insert.target.named();
         let name = TableName::new(schema, table);
         self.may_read_again(&name).then_some(Need::Table { name, again: true })
@@ -224,8 +227,9 @@ impl Supplied {
         tables: &Tables,
         insert: &InsertPlan,
         target: &Arc<Target>,
+        clock: Clock,
     ) -> Result<(), Unsent> {
-        if !insert.hides_collisions() || !tables.must_be_seen(target, self.looked_from) {
+        if !insert.hides_collisions() || !tables.must_be_seen(target, self.looked_from, clock()) {
             return Ok(());
         }
         if self.looks < LOOKS_MAX {

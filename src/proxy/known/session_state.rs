@@ -28,7 +28,7 @@ pub(crate) struct SessionState {
     knowledge: Knowledge,
     /// The client's own tracking, while the server tracks for the proxy too.
     own_tracking: Option<Own>,
-    /// By the session's texts so far.
+    /// The kinds of ruled names that the session's texts have mentioned so far.
     pub(crate) mentioned: Mentioned,
     default: DefaultDatabase,
     /// The one before the last statement that may move it.

@@ -84,7 +84,7 @@ impl Session {
             self.decided();
         }
         if matches!(progress, Progress::Done) {
-            // Also of what has no answer.
+            // A command without an answer, too, is over now.
             self.relay.came = None;
         }
         let here = &self.relay.known.here;

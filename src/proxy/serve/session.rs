@@ -1,6 +1,7 @@
 //! One session: a logged-in client, its connection to the server, and what is known of both.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::mysql::capabilities::Capabilities;
 use crate::mysql::command::Command;
@@ -112,7 +113,16 @@ pub(super) fn basis<'a>(
     is_first: bool,
 ) -> Basis<'a> {
     let (verifier, users) = (&shared.verifier, shared.users.as_deref());
-    Basis { tables, verifier, users, forwards: shared.forwards, command, statement, is_first }
+    Basis {
+        tables,
+        verifier,
+        clock: Instant::now,
+        users,
+        forwards: shared.forwards,
+        command,
+        statement,
+        is_first,
+    }
 }
 
 impl Session {

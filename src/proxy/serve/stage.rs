@@ -31,7 +31,7 @@ use crate::proxy::relay::own::Question;
 use crate::proxy::relay::{Arrived, Violation};
 use crate::proxy::serve::progress::Progress;
 use crate::proxy::serve::send::is_late;
-use crate::proxy::serve::session::{Going, Over, Session, Stop};
+use crate::proxy::serve::session::{Going, Over, Session, Stop, basis};
 use crate::rewrite::plan::effects::Effects;
 use crate::rewrite::plan::stage::{Brought, Kind, Named, Numbering, Stage, Takes};
 use crate::rewrite::plan::target::Target;
@@ -75,7 +75,6 @@ struct StageRows {
     brought: Brought,
 }
 
-/// The ids that the rows of a stage get.
 enum StageIds {
     Taken(IdBlock),
     /// There are none to be had, and the server numbers the rows.
@@ -361,7 +360,8 @@ impl Session {
         ids: u32,
     ) -> Result<StageIds, Stop> {
         self.until(|relay| relay.up.is_clear()).await?;
-        match take_ids(&mut self.relay.known, tables, (insert, target), ids) {
+        let by = basis(tables, &self.shared, Command::Query, None, true);
+        match take_ids(&mut self.relay.known, by, (insert, target), ids) {
             Ok(block) => Ok(StageIds::Taken(block)),
             Err(Unsent::Needs(need)) => {
                 self.supply(Command::Query, need).await?;

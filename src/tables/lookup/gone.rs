@@ -36,8 +36,8 @@ impl InForce {
 impl Tables {
     /// The names that are read again before they are used, if they ever are; each with the time when it was read.
     fn outdated(&self) -> BTreeMap<FoldedName<'static>, Instant> {
-        let (known, ddl) = (self.known.load(), self.common.ddl.seen());
-        let outdated = known.iter().filter(|(_, entry)| !self.is_fresh(entry, ddl));
+        let (known, ddl, now) = (self.known.load(), self.common.ddl.seen(), Instant::now());
+        let outdated = known.iter().filter(|(_, entry)| !self.is_fresh(entry, ddl, now));
         outdated.map(|(name, entry)| (name.clone(), entry.read_at)).collect()
     }
 

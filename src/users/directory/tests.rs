@@ -222,8 +222,8 @@ async fn what_users_have_drawn_is_counted_on() {
         for name in ["app", "dba"] {
             let user = here.roster().get(name).unwrap().clone();
             let grant = user.grant(Right::Take, "shop.x").unwrap();
-            here.charge(&user, grant, ("shop.x", n)).unwrap().keep();
-            drop(here.charge(&user, grant, ("shop.x", 100)).unwrap());
+            here.charge(&user, grant, ("shop.x", n), tokio::time::Instant::now()).unwrap().keep();
+            drop(here.charge(&user, grant, ("shop.x", 100), tokio::time::Instant::now()).unwrap());
         }
     };
     let drawn = || -> Vec<_> {
