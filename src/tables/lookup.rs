@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 use crate::rewrite::plan::Lookup;
 use crate::rewrite::plan::target::Target;
 use crate::rules::column::Meant;
+#[cfg(test)]
+use crate::rules::model::ColumnShape;
 use crate::rules::model::{Mode, Rule, TableShape};
 use crate::schema::{LiveTable, SchemaError, TableKind};
 use crate::sql::name::same_column;
@@ -261,6 +263,16 @@ impl Tables {
         let key = self.folded(schema, table).into_owned();
         let entry = Entry::read(lookup, (Instant::now(), ddl), is_assigned);
         self.put_all(&[(key, entry)]);
+    }
+
+    /// Knows a table as if the backend had it with these columns.
+    #[cfg(test)]
+    pub(crate) fn know_columns(&self, schema: &str, table: &str, columns: &[ColumnShape]) {
+        let rule = self.rules.acting(self.common.case, schema, table).unwrap().unwrap();
+        let (columns, shows_insert_id, fires_on_update) = (columns.to_vec(), false, false);
+        let shape = TableShape { columns, shows_insert_id, fires_on_update };
+        let lookup = self.meaning(&rule, table, Some(Arc::new(shape)));
+        self.put(schema, table, lookup, self.common.ddl.seen(), true);
     }
 
     /// Each change copies all that is known, so many tables are one change.

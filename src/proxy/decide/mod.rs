@@ -15,6 +15,8 @@ pub(super) mod params;
 mod rehearsal;
 pub(super) mod set_id;
 pub(super) mod staged;
+#[cfg(test)]
+mod tests;
 pub(super) mod text;
 pub(super) mod unconcerned;
 pub(super) mod verdict;
@@ -22,9 +24,9 @@ pub(super) mod verdict;
 use std::sync::Arc;
 
 use crate::mysql::command::Command;
+use crate::proxy::known::need::Clock;
 use crate::proxy::verifier::Verifier;
 use crate::tables::Tables;
-use crate::proxy::known::need::Clock;
 use crate::users::Directory;
 
 /// The facts that a command is decided by, besides what the session knows.
@@ -32,9 +34,9 @@ use crate::users::Directory;
 pub(super) struct Basis<'a> {
     pub(super) tables: &'a Arc<Tables>,
     pub(super) verifier: &'a Verifier,
+    pub(super) clock: Clock,
     /// The users of ours, whose rights limit what calls draw.
     pub(super) users: Option<&'a Directory>,
-    pub(super) clock: Clock,
     /// `rewrite.on_doubt` is "forward".
     pub(super) forwards: bool,
     pub(super) command: Command,
