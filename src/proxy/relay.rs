@@ -24,7 +24,9 @@ use crate::mysql::attributes;
 use crate::mysql::command::{Command, Reply};
 use crate::mysql::error::Refusal;
 use crate::mysql::ok::status;
-use crate::mysql::packet::{HEADER_BYTES, Header, as_packets, packets_of, payload_of, put_packets};
+use crate::mysql::packet::{
+    HEADER_BYTES, Header, PAYLOAD_BYTES_MAX, as_packets, packets_of, payload_of, put_packets,
+};
 use crate::mysql::prepared::statement_id;
 use crate::mysql::reader::Malformed;
 use crate::mysql::response::{Follower, Forms, PrepareOk};
@@ -168,8 +170,10 @@ pub(super) enum Fate {
     Replace(Vec<u8>),
 }
 
-/// A command of the client's whose payload lies whole at the start of its window.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A command of the client's whose payload lies whole at the start of its window. There is one of it: what sends, cuts or takes out
+/// the command consumes it, so that it is answered once.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "the client waits for its answer"]
 pub(super) struct Arrived {
     pub(super) command: Command,
     /// The bytes that the payload takes of the window, with its headers.
@@ -183,11 +187,11 @@ pub(super) struct Arrived {
 
 impl Arrived {
     /// The payload in two: what stands before the text, and the text.
-    pub(super) fn split(self, payload: &[u8]) -> (&[u8], &[u8]) {
+    pub(super) fn split<'a>(&self, payload: &'a [u8]) -> (&'a [u8], &'a [u8]) {
         self.text_at.and_then(|at| payload.split_at_checked(at)).unwrap_or((payload, &[]))
     }
 
-    pub(super) fn text(self, payload: &[u8]) -> &[u8] {
+    pub(super) fn text<'a>(&self, payload: &'a [u8]) -> &'a [u8] {
         self.split(payload).1
     }
 }
@@ -268,12 +272,12 @@ impl Relay {
         put_packets(&mut self.injection, 0, &close);
     }
 
-    pub(super) fn payload(&self, arrived: Arrived) -> Cow<'_, [u8]> {
+    pub(super) fn payload(&self, arrived: &Arrived) -> Cow<'_, [u8]> {
         payload_of(self.up.window(), arrived.window_bytes)
     }
 
     /// Notes that the backend owes the response of a client's command.
-    pub(super) fn owe(&mut self, reply: Reply, may_change_session: bool, sent: Sent, note: Note) {
+    pub(super) fn owe(&mut self, reply: Reply, may_change_session: bool, sent: Sent, note: Note) -> Handled {
         self.known.session.forget_failure();
         let drawn = self.drawn.take();
         let has_drawn = drawn.is_some();
@@ -315,6 +319,7 @@ impl Relay {
             };
             self.outstanding.push(Outstanding::Forward(forward));
         }
+        Handled(())
     }
 
     /// When the command that is sent now arrived, and this moment, near enough.
@@ -348,27 +353,39 @@ impl Relay {
         }
     }
 
-    /// Sends a plan's text in place of the client's, whose attributes stay, as
-    /// [`Relay::send_instead`] does. `None`, and nothing done, where the blocks are not the plan's.
+    /// The command goes to the server as it came. The packet numbers of a later part do not begin after its own packets.
+    pub(super) fn send_as_it_came(&mut self, arrived: Arrived) -> Sent {
+        let Arrived { window_bytes, packets, .. } = arrived;
+        self.up.accept(window_bytes);
+        Sent::of(packets, window_bytes / (HEADER_BYTES + PAYLOAD_BYTES_MAX) + 1)
+    }
+
+    /// Sends a plan's text in place of the client's, whose attributes stay. Gives the command back, and sends nothing, where the
+    /// blocks are not the plan's.
     pub(super) fn send_spliced(
         &mut self,
         (plan, blocks): (&Plan, &[IdBlock]),
         arrived: Arrived,
-    ) -> Option<Sent> {
-        let packets = self.up.replace(arrived.window_bytes, |window, out| {
+    ) -> Result<Sent, Arrived> {
+        let replaced = self.up.replace(arrived.window_bytes, |window, out| {
             let payload = payload_of(window, arrived.window_bytes);
             let (before, text) = arrived.split(&payload);
             out.extend_from_slice(before);
             plan.splice_into(text, blocks, out)
-        })?;
-        Some(Sent::of(arrived.packets, packets))
+        });
+        replaced.map(|packets| Sent::of(arrived.packets, packets)).ok_or(arrived)
     }
 
-    /// Sends `payload` in place of the client's, which is dropped from the window. Returns what the
-    /// response's packet numbers must be moved by.
+    /// Sends `payload` in place of the client's, which is dropped from the window.
     pub(super) fn send_instead(&mut self, payload: &[u8], arrived: Arrived) -> Sent {
+        let taken = self.take_out(arrived);
+        self.send_for_client(payload, taken)
+    }
+
+    /// The command's bytes leave the window, and the server gets none of them.
+    pub(super) fn take_out(&mut self, arrived: Arrived) -> TakenOut {
         self.up.skip(arrived.window_bytes);
-        self.send_for_client(payload, arrived.packets)
+        TakenOut(arrived)
     }
 
     /// [`Relay::send_instead`] with packets that were made ready.
@@ -378,16 +395,20 @@ impl Relay {
         Sent::of(arrived.packets, ready.packets)
     }
 
-    /// Sends `payload` for a command of the client's that is no longer in the window, after what is
-    /// to be sent already. Returns what [`Relay::send_instead`] does.
-    pub(super) fn send_for_client(&mut self, payload: &[u8], client_packets: usize) -> Sent {
+    /// Sends `payload` for a command of the client's, after what is to be sent already.
+    pub(super) fn send_for_client(&mut self, payload: &[u8], taken: TakenOut) -> Sent {
         put_packets(self.up.out(), 0, payload);
-        Sent::of(client_packets, packets_of(payload.len()))
+        Sent::of(taken.0.packets, packets_of(payload.len()))
     }
 
-    /// Answers in place of the backend, in its turn. `packets` is how many packets the client's
-    /// command took.
-    pub(super) fn answer(&mut self, refusal: &Refusal, packets: usize) {
+    /// Answers a command in place of the backend, in its turn.
+    pub(super) fn answer(&mut self, refusal: &Refusal, taken: TakenOut) -> Handled {
+        self.answer_after(refusal, taken.0.packets);
+        Handled(())
+    }
+
+    /// [`Relay::answer`] for a command that took so many packets of the client's.
+    fn answer_after(&mut self, refusal: &Refusal, packets: usize) {
         self.known.session.forget_failure();
         self.count_refused(refusal);
         self.part_failed();
@@ -415,21 +436,25 @@ impl Relay {
     }
 
     /// [`Relay::answer`] with the server's error, of an earlier command of ours.
-    pub(super) fn answer_with(&mut self, payload: &[u8], packets: usize) {
+    pub(super) fn answer_with(&mut self, payload: &[u8], taken: TakenOut) -> Handled {
         self.known.session.forget_failure();
         self.count_statement();
         self.part_failed();
-        self.outstanding.push(Outstanding::Answer(as_packets(number_after(packets), payload)));
+        self.outstanding.push(Outstanding::Answer(as_packets(number_after(taken.0.packets), payload)));
+        Handled(())
     }
 
     /// [`Relay::answer`] with a result, whose payloads are short.
-    pub(super) fn answer_with_table(&mut self, payloads: &[Vec<u8>], packets: usize) {
+    pub(super) fn answer_with_table(&mut self, payloads: &[Vec<u8>], taken: TakenOut) -> Handled {
         self.count_statement();
         let mut all = Vec::new();
-        for (nr, payload) in (number_after(packets)..=u8::MAX).chain((0..=u8::MAX).cycle()).zip(payloads) {
+        for (nr, payload) in
+            (number_after(taken.0.packets)..=u8::MAX).chain((0..=u8::MAX).cycle()).zip(payloads)
+        {
             put_packets(&mut all, nr, payload);
         }
         self.outstanding.push(Outstanding::Answer(all));
+        Handled(())
     }
 
     /// True if the session could end here without breaking anything that the client has begun.
@@ -486,6 +511,29 @@ impl Sent {
         Sent(number_after(client_packets.wrapping_sub(sent_packets)))
     }
 }
+
+/// A command that has left the client's window, and that the server has not seen.
+#[must_use = "the client waits for its answer"]
+pub(super) struct TakenOut(Arrived);
+
+impl TakenOut {
+    pub(super) fn as_it_came(&self) -> &Arrived {
+        &self.0
+    }
+
+    /// The packets of a file that the client has sent meanwhile count among the command's.
+    pub(super) fn count_file(&mut self, relay: &Relay) {
+        self.0.packets = relay.command_packets.into();
+    }
+
+    /// The server would give none either.
+    pub(super) fn without_answer(self) -> Handled {
+        Handled(())
+    }
+}
+
+/// A command is on its way, with its answer owed, or it is answered. Only what does that gives one.
+pub(super) struct Handled(());
 
 /// A refusal as a packet that answers a command of so many packets.
 pub(super) fn err_packet(refusal: &Refusal, packets: usize) -> Vec<u8> {

@@ -83,8 +83,9 @@ impl Session {
                     if arrived.window_bytes != self.relay.up.window().len() {
                         return Err(Violation::BehindChangeUser.into());
                     }
-                    let payload = self.relay.payload(arrived).into_owned();
-                    self.relay.up.skip(arrived.window_bytes);
+                    let payload = self.relay.payload(&arrived).into_owned();
+                    // The exchange on the sockets is its answer.
+                    let _taken = self.relay.take_out(arrived);
                     return Ok(Zeroizing::new(payload));
                 }
                 event => self.handle(event).await?,

@@ -41,7 +41,7 @@ impl Again {
 impl Relay {
     /// Keeps the command at the front of the client's window, if it may be sent again. What it draws by calls is in its text already,
     /// and good for this time only.
-    pub(crate) fn keep(&mut self, arrived: Arrived, inserts: &[InsertReply]) {
+    pub(crate) fn keep(&mut self, arrived: &Arrived, inserts: &[InsertReply]) {
         let has_drawn = self.drawn.is_some();
         let again = &mut self.again;
         again.bytes.clear();

@@ -4,9 +4,9 @@
 
 use crate::mysql::ok::OkPacket;
 use crate::mysql::ok::status::MORE_RESULTS;
-use crate::mysql::packet::{HEADER_BYTES, PAYLOAD_BYTES_MAX, as_packets};
+use crate::mysql::packet::as_packets;
 use crate::mysql::response::Control;
-use crate::proxy::relay::{Arrived, DownState, Fate, Relay, Sent, Step, number_after};
+use crate::proxy::relay::{Arrived, DownState, Fate, Handled, Relay, Step, number_after};
 
 /// The rest of a packet that was cut.
 #[derive(Debug)]
@@ -28,18 +28,10 @@ enum State {
     Failed,
 }
 
-impl Arrived {
-    /// The shift of its response's packet numbers, where the packet passes as it came: the numbers of a later
-    /// part do not begin after its own packets.
-    pub(crate) fn passed(self) -> Sent {
-        Sent::of(self.packets, self.window_bytes / (HEADER_BYTES + PAYLOAD_BYTES_MAX) + 1)
-    }
-}
-
 impl Relay {
     /// Cuts the packet in the window, after `at` bytes of its text. Its first part arrives next.
-    pub(crate) fn cut(&mut self, arrived: Arrived, at: usize) {
-        let payload = self.payload(arrived);
+    pub(crate) fn cut(&mut self, arrived: Arrived, at: usize) -> Handled {
+        let payload = self.payload(&arrived);
         let (before, text) = arrived.split(&payload);
         let (first, rest) = text.split_at_checked(at).unwrap_or_default();
         let packets = |text: &[u8]| as_packets(0, &[before, text].concat());
@@ -52,6 +44,7 @@ impl Relay {
             .get_or_insert_with(|| Box::new(Parts { rest: Vec::new(), next_nr, state: State::Ready }));
         parts.rest.push(rest);
         parts.state = State::Ready;
+        Handled(())
     }
 
     /// Puts the next part into the client's window, once the one before it is answered. `None`: what is there may be read.

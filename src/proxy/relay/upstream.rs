@@ -16,7 +16,9 @@ use crate::proxy::known::statements::{Kept, PreparedStatement, Source, Statement
 use crate::proxy::known::tracking::{STATE_SQL, TRACK_SQL};
 use crate::proxy::relay::glances::Treatment;
 use crate::proxy::relay::outstanding::{Numbers, Outstanding, Purpose};
-use crate::proxy::relay::{Arrived, DownState, Event, Relay, Sent, Step, UpState, Violation, number_after};
+use crate::proxy::relay::{
+    Arrived, DownState, Event, Handled, Relay, Sent, Step, UpState, Violation, number_after,
+};
 use crate::rewrite::plan::effects::Effects;
 use crate::rewrite::planner;
 use crate::sql::look::{
@@ -257,8 +259,7 @@ impl Relay {
                 Ok(false) => {}
             }
         }
-        self.command_packets = 1;
-        self.owe(self.reply_to(command), may_change_session, Sent::of(1, 1), note);
+        self.owe_packet(self.reply_to(command), may_change_session, note);
         if command.names_statement() {
             if command == Command::StmtExecute
                 && let Some(statement) =
@@ -275,6 +276,12 @@ impl Relay {
             _ => {}
         }
         self.pass_packet(header)
+    }
+
+    /// Notes that the backend owes the response of a command that begins to pass, unread, packet by packet.
+    fn owe_packet(&mut self, reply: Reply, may_change_session: bool, note: Note) {
+        self.command_packets = 1;
+        self.owe(reply, may_change_session, Sent::of(1, 1), note);
     }
 
     /// The form of the response to the command at the front of the window.
@@ -434,9 +441,9 @@ impl Relay {
             && !tables.concerns(text, self.known.session.default_schema(), None)
     }
 
-    pub(crate) fn pass_unconcerned(&mut self, arrived: Arrived, note: Note) {
-        let Arrived { command, window_bytes, packets, .. } = arrived;
-        self.command_packets = number_after(packets);
+    pub(crate) fn pass_unconcerned(&mut self, arrived: Arrived, note: Note) -> Handled {
+        let command = arrived.command;
+        self.command_packets = number_after(arrived.packets);
         if command == Command::StmtPrepare {
             self.known.statements.forget_last();
             match &note {
@@ -445,8 +452,8 @@ impl Relay {
                 _ => {}
             }
         }
-        self.owe(command.reply(), false, arrived.passed(), note);
-        self.up.accept(window_bytes);
+        let sent = self.send_as_it_came(arrived);
+        self.owe(command.reply(), false, sent, note)
     }
 
     /// A statement is read as the server will read it: after everything before it has taken effect.
@@ -465,8 +472,7 @@ impl Relay {
         if command == Command::StmtPrepare {
             self.known.statements.forget_last();
         }
-        self.command_packets = 1;
-        self.owe(command.reply(), false, Sent::of(1, 1), Note::Nothing);
+        self.owe_packet(command.reply(), false, Note::Nothing);
         self.pass_packet(header)
     }
 
@@ -494,7 +500,7 @@ impl Relay {
         if !continues {
             self.up_state = UpState::Boundary;
             if command.is_answered() {
-                self.answer(&Refusal::PacketTooBig { bytes_max: self.statement_bytes_max }, packets);
+                self.answer_after(&Refusal::PacketTooBig { bytes_max: self.statement_bytes_max }, packets);
             }
             return Step::Moved;
         }
@@ -517,7 +523,7 @@ impl Relay {
             return Step::SendFirst;
         }
         self.up.skip(whole);
-        self.answer(refusal, 1);
+        self.answer_after(refusal, 1);
         Step::Moved
     }
 

@@ -13,16 +13,16 @@ use crate::proxy::decide::unconcerned::{self, Unconcerned};
 use crate::proxy::known::need::Need;
 use crate::proxy::known::note::Note;
 use crate::proxy::relay::{Arrived, Came, Event, Relay, number_after};
-use crate::proxy::serve::progress::Progress;
+use crate::proxy::serve::progress::{Left, Progress};
 use crate::proxy::serve::session::{Going, Session, Stop, basis};
 use crate::sessions::Count;
 
 impl Session {
     pub(super) async fn handle(&mut self, event: Event) -> Going<()> {
         match event {
-            Event::Command(mut arrived) => match self.begun(&mut arrived) {
-                Progress::Done => Ok(()),
-                progress => Box::pin(self.step_by_step(arrived, progress)).await,
+            Event::Command(arrived) => match self.begun(arrived) {
+                Progress::Done(_) => Ok(()),
+                Progress::Left(arrived, left) => Box::pin(self.step_by_step(arrived, left)).await,
             },
             Event::TooLong(command) => Box::pin(self.too_long(command)).await,
             Event::Collided => {
@@ -33,46 +33,51 @@ impl Session {
         }
     }
 
-    fn begun(&mut self, arrived: &mut Arrived) -> Progress {
+    fn begun(&mut self, arrived: Arrived) -> Progress {
         self.relay.drawn = None;
         self.relay.again.begin();
         self.at_once(arrived)
     }
 
     /// Goes on with a command that could not be decided at once.
-    async fn step_by_step(&mut self, mut arrived: Arrived, mut progress: Progress) -> Going<()> {
+    async fn step_by_step(&mut self, mut arrived: Arrived, mut left: Left) -> Going<()> {
         if let Some(came) = &mut self.relay.came {
             came.has_waited = true;
         }
         loop {
-            progress = match progress {
-                Progress::Done => {
+            let progress = match left {
+                Left::Stage(task) => Progress::Done(self.stage(arrived, *task).await?),
+                Left::ShowWarnings => Progress::Done(self.show_warnings(arrived).await?),
+                Left::Show(shown) => self.show(arrived, shown).await?,
+                Left::Natively(why) => self.execute_natively(arrived, why).await?,
+                Left::Later(later) => self.send_later(arrived, *later).await?,
+                Left::Needs(need) => match self.supply(arrived.command, need).await {
+                    Ok(()) => self.at_once(arrived),
+                    Err(Stop::Over(over)) => return Err(over),
+                    Err(Stop::Refused(refusal)) => {
+                        let progress = self.refuse(arrived, &refusal);
+                        self.relay.known.forget_supplied();
+                        progress
+                    }
+                    Err(Stop::Failed(error)) => {
+                        let progress = self.fail(arrived, &error);
+                        self.relay.known.forget_supplied();
+                        progress
+                    }
+                },
+            };
+            (arrived, left) = match progress {
+                Progress::Left(arrived, left) => (arrived, left),
+                Progress::Done(_) => {
                     self.relay.came = None;
                     return Ok(());
                 }
-                Progress::Stage(task) => self.stage(arrived, *task).await?,
-                Progress::ShowWarnings => self.show_warnings(arrived).await?,
-                Progress::Show(shown) => self.show(arrived, shown).await?,
-                Progress::Natively(why) => self.execute_natively(arrived, why).await?,
-                Progress::Later(later) => self.send_later(arrived, *later).await?,
-                Progress::Needs(need) => match self.supply(arrived.command, need).await {
-                    Ok(()) => self.at_once(&mut arrived),
-                    Err(Stop::Over(over)) => return Err(over),
-                    Err(Stop::Refused(refusal)) => {
-                        self.refuse(arrived, &refusal);
-                        self.decided()
-                    }
-                    Err(Stop::Failed(error)) => {
-                        self.fail(arrived, &error);
-                        self.decided()
-                    }
-                },
             };
         }
     }
 
     /// Decides a command by what is known. What it draws may make its text longer.
-    fn at_once(&mut self, arrived: &mut Arrived) -> Progress {
+    fn at_once(&mut self, arrived: Arrived) -> Progress {
         self.relay.command_packets = number_after(arrived.packets);
         let rewritten = self.relay.known.here.counted(Count::Rewritten);
         let begun = Instant::now();
@@ -80,10 +85,10 @@ impl Session {
         let at = self.relay.came.map_or(begun, |came| came.at);
         self.relay.came = Some(Came { at, has_waited: self.relay.came.is_some() });
         let progress = self.dispatch(arrived);
-        if !matches!(progress, Progress::Needs(_)) {
-            self.decided();
+        if !matches!(progress, Progress::Left(_, Left::Needs(_))) {
+            self.relay.known.forget_supplied();
         }
-        if matches!(progress, Progress::Done) {
+        if matches!(progress, Progress::Done(_)) {
             // A command without an answer, too, is over now.
             self.relay.came = None;
         }
@@ -94,46 +99,46 @@ impl Session {
         progress
     }
 
-    fn dispatch(&mut self, arriving: &mut Arrived) -> Progress {
-        let arrived = *arriving;
+    fn dispatch(&mut self, arrived: Arrived) -> Progress {
         match arrived.command {
             _ if arrived.statement.is_some_and(|id| self.relay.known.statements.is_refused(id)) => {
                 self.refuse_unprepared(arrived)
             }
-            Command::Query if self.relay.known.session.warned.is_some() => Progress::ShowWarnings,
+            Command::Query if self.relay.known.session.warned.is_some() => {
+                Progress::Left(arrived, Left::ShowWarnings)
+            }
             Command::Query | Command::StmtPrepare | Command::StmtExecute | Command::StmtBulkExecute => {
-                self.dispatch_by_state(arriving)
+                self.dispatch_by_state(arrived)
             }
             _ => self.note_and_pass(arrived),
         }
     }
 
     /// Commands that mean what the session's state makes of them.
-    fn dispatch_by_state(&mut self, arriving: &mut Arrived) -> Progress {
-        let command = arriving.command;
-        if matches!(command, Command::StmtExecute | Command::StmtBulkExecute)
-            && let Some(progress) = self.drawn_execution(arriving)
-        {
-            return progress;
+    fn dispatch_by_state(&mut self, mut arrived: Arrived) -> Progress {
+        let command = arrived.command;
+        if matches!(command, Command::StmtExecute | Command::StmtBulkExecute) {
+            arrived = match self.drawn_execution(arrived) {
+                Ok(arrived) => arrived,
+                Err(progress) => return progress,
+            };
         }
-        let arrived = *arriving;
-        let Some(header) = Header::parse(self.relay.up.window()) else { return Progress::Done };
+        let Some(header) = Header::parse(self.relay.up.window()) else {
+            return self.refuse(arrived, &Refusal::MalformedPacket);
+        };
         let is_unread = self.relay.passes_unread(command, header);
-        match if is_unread { self.unconcerned(arrived) } else { Unconcerned::No } {
-            Unconcerned::Text(note) => {
-                self.relay.pass_unconcerned(arrived, note);
-                return Progress::Done;
-            }
-            Unconcerned::ViewsFirst => return Progress::Needs(Need::Views),
+        match if is_unread { self.unconcerned(&arrived) } else { Unconcerned::No } {
+            Unconcerned::Text(note) => return Progress::Done(self.relay.pass_unconcerned(arrived, note)),
+            Unconcerned::ViewsFirst => return Progress::Left(arrived, Left::Needs(Need::Views)),
             Unconcerned::Execution => {}
             Unconcerned::No => {
                 if let Some(need) = self.relay.state_first(command, header) {
-                    return Progress::Needs(need);
+                    return Progress::Left(arrived, Left::Needs(need));
                 }
             }
         }
         match command {
-            Command::Query | Command::StmtPrepare => self.statement(arriving),
+            Command::Query | Command::StmtPrepare => self.statement(arrived),
             // The server refuses each of them.
             _ if self.relay.known.session.locked().is_some() => self.note_and_pass(arrived),
             _ => self.execute(arrived),
@@ -141,7 +146,7 @@ impl Session {
     }
 
     /// Tells if a rule may concern a command, as far as its words tell.
-    fn unconcerned(&mut self, arrived: Arrived) -> Unconcerned {
+    fn unconcerned(&mut self, arrived: &Arrived) -> Unconcerned {
         let tables = self.shared.tables.now();
         let is_text = matches!(arrived.command, Command::Query | Command::StmtPrepare);
         self.with_basis(&tables, arrived, |known, by, payload| match arrived.text_at {
@@ -158,13 +163,13 @@ impl Session {
             match arrived.command {
                 Command::StmtClose => self.relay.known.statements.close(id),
                 Command::StmtReset => {
-                    self.forget_long_data(arrived);
+                    self.forget_long_data(&arrived);
                 }
                 _ => {}
             }
         }
         if arrived.command == Command::SetOption
-            && let Some(is_on) = sets_multi_statements(&self.relay.payload(arrived))
+            && let Some(is_on) = sets_multi_statements(&self.relay.payload(&arrived))
         {
             self.relay.known.session.multi_statements = is_on;
         }
@@ -173,11 +178,12 @@ impl Session {
 
     /// A statement that was refused when it was prepared, executed before the client knew.
     fn refuse_unprepared(&mut self, arrived: Arrived) -> Progress {
-        self.relay.up.skip(arrived.window_bytes);
-        if !matches!(arrived.command.reply(), Reply::None) {
-            self.relay.answer(&Refusal::UnknownStatement(LAST_PREPARED), arrived.packets);
-        }
-        Progress::Done
+        let reply = arrived.command.reply();
+        let taken = self.relay.take_out(arrived);
+        Progress::Done(match reply {
+            Reply::None => taken.without_answer(),
+            _ => self.relay.answer(&Refusal::UnknownStatement(LAST_PREPARED), taken),
+        })
     }
 
     /// A statement longer than `limits.statement_bytes`: its beginning tells whether a rule concerns it.
@@ -207,7 +213,7 @@ impl Session {
                 }
             }
         }
-        self.decided();
+        self.relay.known.forget_supplied();
         Ok(())
     }
 
@@ -222,11 +228,5 @@ impl Session {
         let has_attributes = command == Command::Query && known.has_attributes();
         let text = text_at(payload, has_attributes).ok().and_then(|at| payload.get(at..)).unwrap_or_default();
         text::too_long(known, by, text)
-    }
-
-    /// The command is decided: what was found out for it serves no other.
-    fn decided(&mut self) -> Progress {
-        self.relay.known.forget_supplied();
-        Progress::Done
     }
 }

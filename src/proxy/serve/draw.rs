@@ -33,7 +33,7 @@ impl Session {
             return Ok(None);
         }
         self.relay.known.session.drawn.age(Instant::now());
-        let (came, is_audited) = (*arrived, self.shared.audit.is_on());
+        let (came, is_audited) = (&*arrived, self.shared.audit.is_on());
         let drawing = self.with_basis(tables, came, |known, by, payload| {
             draws::draw(known, by, came.text(payload), is_audited)
         })?;
@@ -58,7 +58,7 @@ impl Session {
         if self.is_drawn(tables, arrived)? {
             return Ok(());
         }
-        let (bound, taken, digest) = self.with_basis(tables, *arrived, |known, by, payload| {
+        let (bound, taken, digest) = self.with_basis(tables, arrived, |known, by, payload| {
             drawn_execution::draw(known, by, id, payload)
         })?;
         self.put_drawn(arrived, &bound, (tables, taken), (Some(digest), None));

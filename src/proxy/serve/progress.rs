@@ -6,11 +6,18 @@ use crate::proxy::decide::verdict::{FilledPacket, Task};
 use crate::proxy::known::inserts::InsertReply;
 use crate::proxy::known::need::{Need, Shown};
 use crate::proxy::known::note::Note;
+use crate::proxy::relay::{Arrived, Handled};
 use crate::tables::Tables;
 
 pub(super) enum Progress {
     /// The command is sent, or answered.
-    Done,
+    Done(Handled),
+    /// The command is still at the front of the client's window.
+    Left(Arrived, Left),
+}
+
+/// The step that is left to do for a command.
+pub(super) enum Left {
     /// The command needs this to be found out first.
     Needs(Need),
     /// The command goes by way of a stage, which takes several statements.

@@ -23,7 +23,7 @@ const FORWARDED: &str =
 
 impl Session {
     /// The command is refused for what it says, or for want of an id.
-    pub(super) fn trace(&self, arrived: Arrived, payload: &[u8], refusal: &Refusal) {
+    pub(super) fn trace(&self, arrived: &Arrived, payload: &[u8], refusal: &Refusal) {
         let (why, line) = match refusal {
             Refusal::Statement(why) | Refusal::NoRight(why) => (why, REFUSED),
             Refusal::NoId(why) => (why, NO_ID),

@@ -11,8 +11,8 @@ use crate::proxy::known::need::Need;
 use crate::proxy::known::note::Note;
 use crate::proxy::relay::outstanding::Purpose;
 use crate::proxy::relay::own::Question;
-use crate::proxy::relay::{Arrived, Ready};
-use crate::proxy::serve::progress::{Later, Packet, Progress};
+use crate::proxy::relay::{Arrived, Ready, TakenOut};
+use crate::proxy::serve::progress::{Later, Left, Packet, Progress};
 use crate::proxy::serve::session::{Going, Session};
 use crate::tables::locks::SendBy;
 
@@ -33,30 +33,29 @@ impl Session {
         }
         self.audit_drawn();
         let reply = self.relay.reply_to(arrived.command);
-        self.relay.owe(reply, may_change_session, arrived.passed(), note);
-        self.relay.up.accept(arrived.window_bytes);
-        Progress::Done
+        let sent = self.relay.send_as_it_came(arrived);
+        Progress::Done(self.relay.owe(reply, may_change_session, sent, note))
     }
 
     /// Answers a command in place of the backend; nothing of it is sent.
     pub(super) fn refuse(&mut self, arrived: Arrived, refusal: &Refusal) -> Progress {
-        self.trace(arrived, &self.relay.payload(arrived), refusal);
-        let sent_ahead = self.drop_unsent(arrived);
-        self.relay.answer(refusal, arrived.packets);
+        self.trace(&arrived, &self.relay.payload(&arrived), refusal);
+        let (taken, sent_ahead) = self.drop_unsent(arrived);
+        let handled = self.relay.answer(refusal, taken);
         self.reset_long_data(sent_ahead);
-        Progress::Done
+        Progress::Done(handled)
     }
 
     /// Answers a command with an error of the server's, which it gave to a question of ours.
     pub(super) fn fail(&mut self, arrived: Arrived, error: &[u8]) -> Progress {
-        let sent_ahead = self.drop_unsent(arrived);
-        self.relay.answer_with(error, arrived.packets);
+        let (taken, sent_ahead) = self.drop_unsent(arrived);
+        let handled = self.relay.answer_with(error, taken);
         self.reset_long_data(sent_ahead);
-        Progress::Done
+        Progress::Done(handled)
     }
 
-    /// The server does not see the command. Returns the statement that data was sent ahead for.
-    fn drop_unsent(&mut self, arrived: Arrived) -> Option<u32> {
+    /// The server does not see the command. Returns the statement, too, that data was sent ahead for.
+    fn drop_unsent(&mut self, arrived: Arrived) -> (TakenOut, Option<u32>) {
         self.relay.drawn = None;
         let sent_ahead = match arrived.command {
             Command::StmtPrepare => {
@@ -64,14 +63,14 @@ impl Session {
                 None
             }
             Command::StmtExecute | Command::StmtBulkExecute => {
-                self.note_types(arrived);
-                self.forget_long_data(arrived)
+                self.note_types(&arrived);
+                self.forget_long_data(&arrived)
             }
             _ => None,
         };
-        self.relay.up.skip(arrived.window_bytes);
+        let taken = self.relay.take_out(arrived);
         self.give_set_id_back();
-        sent_ahead
+        (taken, sent_ahead)
     }
 
     /// Sends a packet with its ids, and notes what its answers need. `ready`: as it was made of the client's, where it was.
@@ -87,16 +86,20 @@ impl Session {
             let note = Note::statements(inserts, explicit, plan.effects);
             return self.pass(arrived, may_change_session, note);
         }
-        self.relay.keep(arrived, &inserts);
+        self.relay.keep(&arrived, &inserts);
+        let reply = arrived.command.reply();
         let sent = if let Some(ready) = ready {
-            Some(self.relay.send_ready(ready, arrived))
+            Ok(self.relay.send_ready(ready, arrived))
         } else {
-            self.audit(Some(arrived.text(&self.relay.payload(arrived))), &inserts);
+            self.audit(Some(arrived.text(&self.relay.payload(&arrived))), &inserts);
             self.relay.send_spliced((&plan, &blocks), arrived)
         };
         self.audit_drawn();
-        let Some(sent) = sent else {
-            return self.refuse(arrived, &Refusal::NoId("the ids do not fit the plan".into()));
+        let sent = match sent {
+            Ok(sent) => sent,
+            Err(arrived) => {
+                return self.refuse(arrived, &Refusal::NoId("the ids do not fit the plan".into()));
+            }
         };
         // The wrapper sets it again; where the statement fails, what the function shows is undefined anyway.
         if inserts.iter().any(InsertReply::sets_insert_id) {
@@ -104,8 +107,7 @@ impl Session {
         }
         self.spend_set_id(&inserts);
         let note = Note::statements(inserts, explicit, plan.effects);
-        self.relay.owe(arrived.command.reply(), may_change_session, sent, note);
-        Progress::Done
+        Progress::Done(self.relay.owe(reply, may_change_session, sent, note))
     }
 
     pub(super) fn send_execution(
@@ -115,8 +117,8 @@ impl Session {
         note: Note,
     ) -> Progress {
         // Parameters that were sent ahead (COM_STMT_SEND_LONG_DATA) cannot be sent again.
-        let has_all = self.forget_long_data(arrived).is_none();
-        self.relay.keep(arrived, if has_all { note.inserts() } else { &[] });
+        let has_all = self.forget_long_data(&arrived).is_none();
+        self.relay.keep(&arrived, if has_all { note.inserts() } else { &[] });
         if note.inserts().iter().any(InsertReply::sets_insert_id) {
             self.relay.known.session.owed_insert_id = None;
         }
@@ -124,13 +126,13 @@ impl Session {
         let statement = arrived.statement.and_then(|id| self.relay.known.statements.get(id));
         self.audit_source(statement.map(|statement| &*statement.kept.source), note.inserts());
         self.audit_drawn();
-        self.put_server_id(arrived, &mut payload);
+        self.put_server_id(&arrived, &mut payload);
+        let reply = arrived.command.reply_to(&payload);
         let sent = match ready {
             Some(ready) => self.relay.send_ready(ready, arrived),
             None => self.relay.send_instead(&payload, arrived),
         };
-        self.relay.owe(arrived.command.reply_to(&payload), note.moves_ids(), sent, note);
-        Progress::Done
+        Progress::Done(self.relay.owe(reply, note.moves_ids(), sent, note))
     }
 
     /// Sets the user variables that a packet reads its ids from. It is sent when that has
@@ -142,12 +144,12 @@ impl Session {
         {
             return Ok(self.fail(arrived, &error.payload));
         }
-        let ready = self.made_ready(arrived, &mut packet);
+        let ready = self.made_ready(&arrived, &mut packet);
         // The ids were taken a while ago: whether they are still this proxy's shows now.
         loop {
             self.until(|relay| relay.up.is_clear()).await?;
             if tables.is_retired() {
-                return Ok(Progress::Needs(Need::Rules { retired: tables }));
+                return Ok(Progress::Left(arrived, Left::Needs(Need::Rules { retired: tables })));
             }
             let drawn = self.relay.drawn.iter().flat_map(|drawn| &drawn.taken).map(|taken| &taken.target);
             let mut targets = packet.inserts().iter().map(|insert| &insert.target).chain(drawn);
@@ -168,7 +170,7 @@ impl Session {
 
     /// The packets of a command that takes several. Making them may take longer than the lease of its ids lasts, so
     /// the lease is looked at afterwards.
-    fn made_ready(&self, arrived: Arrived, packet: &mut Packet) -> Option<Ready> {
+    fn made_ready(&self, arrived: &Arrived, packet: &mut Packet) -> Option<Ready> {
         match packet {
             Packet::Text(FilledPacket { plan, blocks, inserts, .. })
                 if arrived.packets > 1 && plan.has_edits() =>
@@ -189,7 +191,7 @@ impl Session {
     }
 
     /// Writes the server's statement id over the client's, where they differ.
-    pub(super) fn put_server_id(&self, arrived: Arrived, payload: &mut [u8]) {
+    pub(super) fn put_server_id(&self, arrived: &Arrived, payload: &mut [u8]) {
         let server_id = arrived.statement.and_then(|id| self.relay.known.statements.translated(id));
         if let Some((id, place)) = server_id.zip(payload.get_mut(1..5)) {
             place.copy_from_slice(&id.to_le_bytes());
@@ -204,9 +206,8 @@ impl Session {
         self.relay.send_own(Purpose::DropLongData, Command::StmtReset.reply(), &reset);
     }
 
-    /// The client sends the types of parameters once, also with an execution that the server never
-    /// sees.
-    pub(super) fn note_types(&mut self, arrived: Arrived) {
+    /// The client sends the types of parameters once, also with an execution that the server never sees.
+    pub(super) fn note_types(&mut self, arrived: &Arrived) {
         let with_attributes = self.relay.known.has_attributes();
         let payload = payload_of(self.relay.up.window(), arrived.window_bytes);
         let Some(statement) = arrived.statement.and_then(|id| self.relay.known.statements.get_mut(id)) else {
@@ -220,9 +221,8 @@ impl Session {
         }
     }
 
-    /// An execution uses up what was sent ahead for it, also where it fails. The statement, where
-    /// that was something.
-    pub(super) fn forget_long_data(&mut self, arrived: Arrived) -> Option<u32> {
+    /// An execution uses up what was sent ahead for it, also where it fails. The statement, where that was something.
+    pub(super) fn forget_long_data(&mut self, arrived: &Arrived) -> Option<u32> {
         let id = arrived.statement?;
         let statement = self.relay.known.statements.get_mut(id)?;
         statement.forget_long_data().then_some(id)

@@ -193,7 +193,7 @@ impl Session {
     pub(super) fn with_basis<T>(
         &mut self,
         tables: &Arc<Tables>,
-        arrived: Arrived,
+        arrived: &Arrived,
         decide: impl FnOnce(&mut Known, Basis<'_>, &[u8]) -> T,
     ) -> T {
         let Session { relay: Relay { known, up, outstanding, .. }, shared, .. } = self;

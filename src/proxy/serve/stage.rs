@@ -28,8 +28,7 @@ use crate::proxy::known::note::Note;
 use crate::proxy::known::warned::{Warned, replaced};
 use crate::proxy::relay::outstanding::Purpose;
 use crate::proxy::relay::own::Question;
-use crate::proxy::relay::{Arrived, Violation};
-use crate::proxy::serve::progress::Progress;
+use crate::proxy::relay::{Arrived, Handled, Violation};
 use crate::proxy::serve::send::is_late;
 use crate::proxy::serve::session::{Going, Over, Session, Stop, basis};
 use crate::rewrite::plan::effects::Effects;
@@ -75,6 +74,15 @@ struct StageRows {
     brought: Brought,
 }
 
+/// The command that the server gets last. Its answer is the client's.
+struct Last {
+    payload: Vec<u8>,
+    may_change_session: bool,
+    note: Note,
+    /// A statement of ours that it executes, to be closed after it.
+    closes: Option<u32>,
+}
+
 enum StageIds {
     Taken(IdBlock),
     /// There are none to be had, and the server numbers the rows.
@@ -84,9 +92,10 @@ enum StageIds {
 }
 
 impl Session {
-    pub(super) async fn stage(&mut self, arrived: Arrived, task: Task) -> Going<Progress> {
-        let payload = self.relay.payload(arrived).into_owned();
-        self.relay.up.skip(arrived.window_bytes);
+    pub(super) async fn stage(&mut self, arrived: Arrived, task: Task) -> Going<Handled> {
+        let payload = self.relay.payload(&arrived).into_owned();
+        let mut taken = self.relay.take_out(arrived);
+        let arrived = taken.as_it_came();
         let went = match task {
             Task::Text(plan) if plan.inserts.iter().any(|insert| insert.is_named) => {
                 self.prepare_named(arrived.split(&payload), *plan).await
@@ -101,23 +110,29 @@ impl Session {
                 }
             },
         };
-        // With those of a file that it has sent meanwhile.
-        let packets = self.relay.command_packets.into();
-        match went {
-            Ok(()) => {}
+        taken.count_file(&self.relay);
+        let handled = match went {
+            Ok(Last { payload, may_change_session, note, closes }) => {
+                let sent = self.relay.send_for_client(&payload, taken);
+                let handled = self.relay.owe(Command::Query.reply(), may_change_session, sent, note);
+                if let Some(id) = closes {
+                    self.relay.close(id);
+                }
+                handled
+            }
             Err(Stop::Over(over)) => return Err(over),
             Err(Stop::Refused(refusal)) => {
-                self.trace(arrived, &payload, &refusal);
-                self.relay.answer(&refusal, packets);
+                self.trace(taken.as_it_came(), &payload, &refusal);
+                self.relay.answer(&refusal, taken)
             }
-            Err(Stop::Failed(error)) => self.relay.answer_with(&error, packets),
-        }
+            Err(Stop::Failed(error)) => self.relay.answer_with(&error, taken),
+        };
         self.give_set_id_back();
         self.relay.known.forget_supplied();
-        Ok(Progress::Done)
+        Ok(handled)
     }
 
-    async fn by_steps(&mut self, job: &Job<'_>) -> Result<(), Stop> {
+    async fn by_steps(&mut self, job: &Job<'_>) -> Result<Last, Stop> {
         let facts = match self.make_stage(job).await {
             Err(Stop::Refused(Refusal::Statement(why))) if self.may_forward(job) => {
                 return self.forward_staged(job, &why).await;
@@ -233,7 +248,7 @@ impl Session {
     }
 
     /// The stage's rows go into the table, with ids. What the server answers is the client's answer.
-    async fn store_stage(&mut self, job: &Job<'_>, facts: &Facts, filled: StageRows) -> Result<(), Stop> {
+    async fn store_stage(&mut self, job: &Job<'_>, facts: &Facts, filled: StageRows) -> Result<Last, Stop> {
         let Job { task, insert, stage, .. } = *job;
         let StageRows { rows, warnings, warned, told, mut numbering, brought } = filled;
         let found_rows = self.relay.known.found_rows();
@@ -302,14 +317,9 @@ impl Session {
             let sql = format!("SET last_insert_id={}", facts.last_insert_id);
             self.relay.query_own(Purpose::LastInsertId, sql);
         }
-        let sent = self.relay.send_for_client(&payload, self.relay.command_packets.into());
-        let note = Note::Statements { inserts, explicit: explicit.into_iter().collect(), effects };
-        self.relay.owe(Command::Query.reply(), note.moves_ids(), sent, note);
         self.relay.known.session.warned = warned.map(|warned| Box::new(warned.stored()));
-        if let Some(id) = ours {
-            self.relay.close(id);
-        }
-        Ok(())
+        let note = Note::Statements { inserts, explicit: explicit.into_iter().collect(), effects };
+        Ok(Last { payload, may_change_session: note.moves_ids(), note, closes: ours })
     }
 
     /// True if the proxy tells the id that the last row brought, as servers do. Measured on both, for a query:
@@ -390,18 +400,16 @@ impl Session {
         self.shared.forwards && is_plain && !job.stage.is_load() && job.insert.target.may_be_forwarded()
     }
 
-    async fn forward_staged(&mut self, job: &Job<'_>, why: &str) -> Result<(), Stop> {
+    async fn forward_staged(&mut self, job: &Job<'_>, why: &str) -> Result<Last, Stop> {
         self.trace_forwarded(job.text, why);
         self.until(|relay| relay.up.is_clear()).await?;
-        let sent = self.relay.send_for_client(job.payload, self.relay.command_packets.into());
         let effects = Effects::forwarded(vec![job.insert.target.clone()]);
         let note = Note::statements(Vec::new(), Vec::new(), effects);
-        self.relay.owe(Command::Query.reply(), true, sent, note);
-        Ok(())
+        Ok(Last { payload: job.payload.to_vec(), may_change_session: true, note, closes: None })
     }
 
     /// PREPARE: the server judges the client's text, and then has another one by that name.
-    async fn prepare_named(&mut self, (before, text): (&[u8], &[u8]), plan: Plan) -> Result<(), Stop> {
+    async fn prepare_named(&mut self, (before, text): (&[u8], &[u8]), plan: Plan) -> Result<Last, Stop> {
         let (_, stage) = plan.staged().ok_or_else(lost)?;
         let named = stage.named.as_ref().ok_or_else(lost)?;
         let judged = self.ask(Question::Prepare(&named.text)).await?;
@@ -411,10 +419,8 @@ impl Session {
             Err(_) => text.to_vec(),
         };
         self.until(|relay| relay.up.is_clear()).await?;
-        let sent = self.relay.send_for_client(&[before, &sent].concat(), self.relay.command_packets.into());
         let note = Note::statements(Vec::new(), Vec::new(), plan.effects);
-        self.relay.owe(Command::Query.reply(), false, sent, note);
-        Ok(())
+        Ok(Last { payload: [before, &sent].concat(), may_change_session: false, note, closes: None })
     }
 
     /// Runs a text of ours with what USING binds.
@@ -512,17 +518,17 @@ impl Session {
     }
 
     /// The client's SHOW WARNINGS, which the server could answer in part only.
-    pub(super) async fn show_warnings(&mut self, arrived: Arrived) -> Going<Progress> {
-        let payload = self.relay.payload(arrived).into_owned();
-        self.relay.up.skip(arrived.window_bytes);
-        match self.shown_warnings(arrived.text(&payload)).await {
-            Ok(packets) => self.relay.answer_with_table(&packets, arrived.packets),
+    pub(super) async fn show_warnings(&mut self, arrived: Arrived) -> Going<Handled> {
+        let payload = self.relay.payload(&arrived).into_owned();
+        let taken = self.relay.take_out(arrived);
+        let handled = match self.shown_warnings(taken.as_it_came().text(&payload)).await {
+            Ok(packets) => self.relay.answer_with_table(&packets, taken),
             Err(Stop::Over(over)) => return Err(over),
-            Err(Stop::Refused(refusal)) => self.relay.answer(&refusal, arrived.packets),
-            Err(Stop::Failed(error)) => self.relay.answer_with(&error, arrived.packets),
-        }
+            Err(Stop::Refused(refusal)) => self.relay.answer(&refusal, taken),
+            Err(Stop::Failed(error)) => self.relay.answer_with(&error, taken),
+        };
         self.relay.known.forget_supplied();
-        Ok(Progress::Done)
+        Ok(handled)
     }
 
     async fn shown_warnings(&mut self, text: &[u8]) -> Result<Vec<Vec<u8>>, Stop> {

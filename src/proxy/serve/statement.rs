@@ -15,7 +15,7 @@ use crate::proxy::known::note::Note;
 use crate::proxy::known::statements::Kept;
 use crate::proxy::relay::own::Question;
 use crate::proxy::relay::{Arrived, Violation};
-use crate::proxy::serve::progress::{Later, Packet, Progress};
+use crate::proxy::serve::progress::{Later, Left, Packet, Progress};
 use crate::proxy::serve::send::is_late;
 use crate::proxy::serve::session::{Going, Session};
 use crate::rewrite::plan::effects::Effects;
@@ -26,15 +26,14 @@ const CANNOT_BE_PREPARED: u16 = 1295;
 
 impl Session {
     /// COM_QUERY or COM_STMT_PREPARE with its whole text.
-    pub(super) fn statement(&mut self, arriving: &mut Arrived) -> Progress {
-        if arriving.text_at.is_none() {
-            return self.refuse(*arriving, &Refusal::MalformedPacket);
+    pub(super) fn statement(&mut self, mut arrived: Arrived) -> Progress {
+        if arrived.text_at.is_none() {
+            return self.refuse(arrived, &Refusal::MalformedPacket);
         }
         let tables = self.shared.tables.now();
-        let drawn = self.draw(&tables, arriving);
-        let arrived = *arriving;
+        let drawn = self.draw(&tables, &mut arrived);
         let decided = match drawn {
-            Ok(None) => self.with_basis(&tables, arrived, |known, by, payload| {
+            Ok(None) => self.with_basis(&tables, &arrived, |known, by, payload| {
                 text::decide(known, by, arrived.text(payload))
             }),
             Ok(Some(at)) => Ok(Verdict::Cut(at)),
@@ -44,33 +43,33 @@ impl Session {
         self.carry_out(arrived, decided, tables)
     }
 
-    /// COM_STMT_EXECUTE or COM_STMT_BULK_EXECUTE. `None`: it goes on, with its ids if it has calls.
-    pub(super) fn drawn_execution(&mut self, arriving: &mut Arrived) -> Option<Progress> {
-        let id = arriving.statement.filter(|id| self.relay.known.statements.draws(*id))?;
+    /// COM_STMT_EXECUTE or COM_STMT_BULK_EXECUTE. `Ok`: it goes on, with its ids if it has calls.
+    pub(super) fn drawn_execution(&mut self, mut arrived: Arrived) -> Result<Arrived, Progress> {
+        let Some(id) = arrived.statement.filter(|id| self.relay.known.statements.draws(*id)) else {
+            return Ok(arrived);
+        };
         let tables = self.shared.tables.now();
-        let drawn = self.draw_execution(&tables, arriving, id);
+        let drawn = self.draw_execution(&tables, &mut arrived, id);
         if tables.is_retired() {
-            return Some(Progress::Needs(Need::Rules { retired: tables }));
+            return Err(Progress::Left(arrived, Left::Needs(Need::Rules { retired: tables })));
         }
         if let Err(unsent) = drawn {
-            return Some(self.carry_out(*arriving, Err(unsent), tables));
+            return Err(self.carry_out(arrived, Err(unsent), tables));
         }
         // An INSERT that is kept is looked at for its own ids next.
-        if self.relay.known.statements.get(id).is_some() {
-            return None;
-        }
+        let is_kept = self.relay.known.statements.get(id).is_some();
         let effects = self.relay.known.statements.effects(id);
-        if effects.as_ref().is_some_and(|effects| effects.hidden_insert.is_some()) {
-            return None;
+        if is_kept || effects.as_ref().is_some_and(|effects| effects.hidden_insert.is_some()) {
+            return Ok(arrived);
         }
         self.relay.translate_id();
-        Some(self.pass(*arriving, true, effects.map_or(Note::Nothing, Note::effects)))
+        Err(self.pass(arrived, true, effects.map_or(Note::Nothing, Note::effects)))
     }
 
     /// COM_STMT_EXECUTE or COM_STMT_BULK_EXECUTE of an INSERT that is kept.
     pub(super) fn execute(&mut self, arrived: Arrived) -> Progress {
         let tables = self.shared.tables.now();
-        let decided = self.with_basis(&tables, arrived, execution::decide);
+        let decided = self.with_basis(&tables, &arrived, execution::decide);
         self.carry_out(arrived, decided, tables)
     }
 
@@ -83,43 +82,40 @@ impl Session {
     ) -> Progress {
         let any_late = |inserts: &[InsertReply]| inserts.iter().any(is_late);
         match decided {
-            Err(Unsent::Needs(need)) => Progress::Needs(need),
-            Err(Unsent::Unreadable(shown)) => Progress::Show(shown),
+            Err(Unsent::Needs(need)) => Progress::Left(arrived, Left::Needs(need)),
+            Err(Unsent::Unreadable(shown)) => Progress::Left(arrived, Left::Show(shown)),
             Err(Unsent::Refused(refusal)) => self.refuse(arrived, &refusal),
-            Err(Unsent::WithoutIds(why)) => Progress::Natively(why),
+            Err(Unsent::WithoutIds(why)) => Progress::Left(arrived, Left::Natively(why)),
             Err(Unsent::Failed(error)) => self.fail(arrived, &error),
             Ok(Verdict::Pass { note, may_change_session }) => {
                 if arrived.statement.is_some() {
-                    self.forget_long_data(arrived);
+                    self.forget_long_data(&arrived);
                     self.relay.translate_id();
                 }
                 self.pass(arrived, may_change_session, note)
             }
             Ok(Verdict::PassActing(effects)) => {
                 let effects = Arc::new(effects);
-                self.pass(arrived, false, Note::PrepareActing(effects.clone()));
+                let progress = self.pass(arrived, false, Note::PrepareActing(effects.clone()));
                 self.relay.known.statements.prepare_acting(effects);
-                Progress::Done
+                progress
             }
             Ok(Verdict::Forward { natively, why }) => {
-                self.trace_forwarded(arrived.text(&self.relay.payload(arrived)), &why);
+                self.trace_forwarded(arrived.text(&self.relay.payload(&arrived)), &why);
                 let effects = Effects::forwarded(natively);
                 let is_prepare = arrived.command == Command::StmtPrepare;
                 let passes = if is_prepare { Verdict::PassActing(effects) } else { Verdict::pass(effects) };
                 self.carry_out(arrived, Ok(passes), tables)
             }
             Ok(Verdict::Prepare(kept)) => self.prepare(arrived, kept),
-            Ok(Verdict::Cut(at)) => {
-                self.relay.cut(arrived, at);
-                Progress::Done
-            }
-            Ok(Verdict::Stage(task)) => Progress::Stage(task),
+            Ok(Verdict::Cut(at)) => Progress::Done(self.relay.cut(arrived, at)),
+            Ok(Verdict::Stage(task)) => Progress::Left(arrived, Left::Stage(task)),
             Ok(Verdict::StageExecution(kept)) => {
-                let task = self.with_basis(&tables, arrived, |known, by, payload| {
+                let task = self.with_basis(&tables, &arrived, |known, by, payload| {
                     staged::execution(known, by, kept, payload)
                 });
                 match task {
-                    Ok(task) => Progress::Stage(Box::new(task)),
+                    Ok(task) => Progress::Left(arrived, Left::Stage(Box::new(task))),
                     Err(refusal) => self.refuse(arrived, &refusal),
                 }
             }
@@ -128,14 +124,15 @@ impl Session {
                 if sets.is_none() && arrived.packets == 1 && !any_late(&packet.inserts) {
                     return self.send_planned(arrived, packet, None);
                 }
-                Progress::Later(Box::new(Later { sets, packet: Packet::Text(packet), tables }))
+                let later = Later { sets, packet: Packet::Text(packet), tables };
+                Progress::Left(arrived, Left::Later(Box::new(later)))
             }
             Ok(Verdict::SendExecution(payload, note)) => {
                 if packets_of(payload.len()) == 1 && !any_late(note.inserts()) {
                     return self.send_execution(arrived, (payload, None), note);
                 }
                 let packet = Packet::Execution { payload, note };
-                Progress::Later(Box::new(Later { sets: None, packet, tables }))
+                Progress::Left(arrived, Left::Later(Box::new(Later { sets: None, packet, tables })))
             }
         }
     }
@@ -143,18 +140,16 @@ impl Session {
     /// COM_STMT_PREPARE of an INSERT: with parameters of ours, or as it came where no rule concerns it.
     fn prepare(&mut self, arrived: Arrived, kept: Arc<Kept>) -> Progress {
         let note = Note::Prepare(kept.clone());
-        match &kept.prepared {
-            None => {
-                self.pass(arrived, false, note);
-            }
+        let progress = match &kept.prepared {
+            None => self.pass(arrived, false, note),
             Some(prepared) => {
                 let payload = command_payload(Command::StmtPrepare, &prepared.text.text);
                 let sent = self.relay.send_instead(&payload, arrived);
-                self.relay.owe(Command::StmtPrepare.reply(), false, sent, note);
+                Progress::Done(self.relay.owe(Command::StmtPrepare.reply(), false, sent, note))
             }
-        }
+        };
         self.relay.known.statements.prepare(kept);
-        Progress::Done
+        progress
     }
 
     /// A statement that our scanner cannot read: the server says what is wrong with it, or it is refused.
@@ -176,7 +171,7 @@ impl Session {
     pub(super) async fn execute_natively(&mut self, arrived: Arrived, why: String) -> Going<Progress> {
         let tables = self.shared.tables.now();
         let native =
-            self.with_basis(&tables, arrived, |known, by, payload| native_execution(known, by, payload));
+            self.with_basis(&tables, &arrived, |known, by, payload| native_execution(known, by, payload));
         let Some((text, mut execution, note)) = native else {
             return Ok(self.refuse(arrived, &Refusal::NoId(why)));
         };
@@ -189,9 +184,10 @@ impl Session {
             place.copy_from_slice(&ok.statement_id.to_le_bytes());
         }
         self.until(|relay| relay.up.is_clear()).await?;
+        let reply = arrived.command.reply_to(&execution);
         let sent = self.relay.send_instead(&execution, arrived);
-        self.relay.owe(arrived.command.reply_to(&execution), false, sent, note);
+        let handled = self.relay.owe(reply, false, sent, note);
         self.relay.close(ok.statement_id);
-        Ok(Progress::Done)
+        Ok(Progress::Done(handled))
     }
 }
