@@ -23,7 +23,7 @@ use crate::ids::block::IdBlock;
 use crate::mysql::attributes;
 use crate::mysql::command::{Command, Reply};
 use crate::mysql::error::Refusal;
-use crate::mysql::ok::status;
+use crate::mysql::ok::{OkPacket, status};
 use crate::mysql::packet::{
     HEADER_BYTES, Header, PAYLOAD_BYTES_MAX, as_packets, packets_of, payload_of, put_packets,
 };
@@ -33,6 +33,7 @@ use crate::mysql::response::{Follower, Forms, PrepareOk};
 use crate::proxy::known::Known;
 use crate::proxy::known::answered::Answered;
 use crate::proxy::known::drawn::Drawn;
+use crate::proxy::known::explicit::Explicit;
 use crate::proxy::known::inserts::{InsertReply, SmallestId};
 use crate::proxy::known::note::Note;
 use crate::proxy::relay::again::Again;
@@ -56,41 +57,41 @@ pub(super) struct Came {
 
 #[allow(clippy::struct_excessive_bools)] // Independent facts, not states.
 pub(super) struct Relay {
-    pub(super) up: Lane,
-    pub(super) down: Lane,
-    pub(super) up_state: UpState,
-    pub(super) down_state: DownState,
-    pub(super) outstanding: Queue,
+    up: Lane,
+    down: Lane,
+    up_state: UpState,
+    down_state: DownState,
+    outstanding: Queue,
     pub(super) known: Known,
-    pub(super) tables: Arc<InForce>,
+    tables: Arc<InForce>,
     pub(super) forms: Forms,
-    pub(super) framed: Framed,
+    framed: Framed,
     /// Packets of the client's present command, so far.
-    pub(super) command_packets: u8,
+    command_packets: u8,
     /// The client's present command, while it is looked at.
     pub(super) came: Option<Came>,
     /// The ids that the calls of that command have drawn.
     pub(super) drawn: Option<Box<Drawn>>,
     /// True if the server answers that command.
-    pub(super) owes_last: bool,
+    owes_last: bool,
     /// The client did not ask for session tracking: its OK packets go without.
     pub(super) strips_tracking: bool,
     /// A longer payload is not read whole.
-    pub(super) statement_bytes_max: usize,
+    statement_bytes_max: usize,
     /// The session waits for something: the client's next command stays where it is.
     pub(super) holds_client: bool,
     /// The rest of a packet that goes to the server in parts.
-    pub(super) parts: Option<Box<Parts>>,
+    parts: Option<Box<Parts>>,
     /// Answers to what the session has asked.
     pub(super) answers: Vec<Answered>,
     /// The COM_STMT_PREPARE in the window is of a statement that may see the session's tracking.
-    pub(super) prepares_what_sees_tracking: bool,
+    prepares_what_sees_tracking: bool,
     /// A packet of ours for the backend, as soon as the client's lane is between two commands.
-    pub(super) injection: Vec<u8>,
+    injection: Vec<u8>,
     /// The client's last INSERT, which may be sent again.
     pub(super) again: Again,
     /// The client's end was read while the client's lane was held: nothing comes after what is in the window.
-    pub(super) client_has_ended: bool,
+    client_has_ended: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -239,7 +240,140 @@ impl Ready {
     }
 }
 
+/// The first packet of an answer, which the client gets later.
+#[must_use = "the client waits for it"]
+pub(super) struct HeldAnswer(Vec<u8>);
+
+impl HeldAnswer {
+    pub(super) fn payload(&self) -> &[u8] {
+        self.0.get(HEADER_BYTES..).unwrap_or_default()
+    }
+}
+
 impl Relay {
+    /// `client_buffered`: what the client has sent after its login.
+    pub(super) fn new(
+        known: Known,
+        tables: Arc<InForce>,
+        (forms, framed): (Forms, Framed),
+        strips_tracking: bool,
+        statement_bytes_max: usize,
+        client_buffered: &[u8],
+    ) -> Self {
+        Relay {
+            up: Lane::holding(client_buffered),
+            down: Lane::default(),
+            up_state: UpState::Boundary,
+            down_state: DownState::Boundary,
+            outstanding: Queue::default(),
+            known,
+            tables,
+            forms,
+            framed,
+            command_packets: 1,
+            came: None,
+            drawn: None,
+            owes_last: false,
+            strips_tracking,
+            statement_bytes_max,
+            holds_client: false,
+            parts: None,
+            answers: Vec::new(),
+            prepares_what_sees_tracking: false,
+            injection: Vec::new(),
+            again: Again::default(),
+            client_has_ended: false,
+        }
+    }
+
+    /// True if all that goes to the server before the client's next command is sent.
+    pub(super) fn has_sent_all(&self) -> bool {
+        self.up.is_clear()
+    }
+
+    /// True if a question may be sent: it begins a lane that is clear.
+    pub(super) fn may_ask(&self) -> bool {
+        self.up.is_clear() && self.injection.is_empty()
+    }
+
+    /// True if nothing is owed to the client.
+    pub(super) fn has_answered_all(&self) -> bool {
+        self.outstanding.is_empty()
+    }
+
+    pub(super) fn may_change_session(&self) -> bool {
+        self.outstanding.may_change_session()
+    }
+
+    /// The bytes that the client has sent and nobody has understood yet.
+    pub(super) fn window(&self) -> &[u8] {
+        self.up.window()
+    }
+
+    /// The bytes that the server has sent and nobody has understood yet.
+    pub(super) fn answer_window(&self) -> &[u8] {
+        self.down.window()
+    }
+
+    /// The facts for deciding the command at the front, and the client's bytes. True: all that the session sent before it is answered.
+    pub(super) fn front(&mut self) -> (&mut Known, &[u8], bool) {
+        (&mut self.known, self.up.window(), self.outstanding.is_empty())
+    }
+
+    /// The INSERT that the answer at the front is for.
+    pub(super) fn insert_reply(&mut self) -> Option<&mut InsertReply> {
+        self.outstanding.insert_reply()
+    }
+
+    /// The ids that the client wrote, of the result at the front.
+    pub(super) fn explicit(&mut self) -> Option<&mut Explicit> {
+        self.outstanding.explicit()
+    }
+
+    /// True if the OK packet at the front ends the response to the client's command.
+    pub(super) fn is_last_answer(&mut self) -> bool {
+        let answer = self.down.window().get(HEADER_BYTES..).unwrap_or_default();
+        let ok = OkPacket::parse(answer, self.known.capabilities);
+        ok.is_ok_and(|ok| self.outstanding.ends_here(&ok))
+    }
+
+    /// Takes the answer's packet at the front out of its lane.
+    pub(super) fn hold_answer(&mut self) -> HeldAnswer {
+        let window = self.down.window();
+        let bytes = Header::parse(window).map_or(0, Header::packet_bytes);
+        let answer = window.get(..bytes).unwrap_or_default().to_vec();
+        self.down.skip(bytes);
+        HeldAnswer(answer)
+    }
+
+    pub(super) fn put_answer_back(&mut self, HeldAnswer(answer): HeldAnswer) {
+        self.down.put_back(0, answer);
+    }
+
+    /// These packets take the place of the command's, which are returned.
+    pub(super) fn replace(&mut self, arrived: &mut Arrived, packets: Vec<u8>) -> Vec<u8> {
+        let came = self.up.window().get(..arrived.window_bytes).unwrap_or_default().to_vec();
+        let bytes = std::mem::replace(&mut arrived.window_bytes, packets.len());
+        self.up.put_back(bytes, packets);
+        came
+    }
+
+    /// The client's present command: its answer is numbered after its packets.
+    pub(super) fn looks_at(&mut self, arrived: &Arrived) {
+        self.command_packets = number_after(arrived.packets);
+    }
+
+    /// The server has answered a COM_CHANGE_USER, on sockets that the relay did not see.
+    pub(super) fn begins_again(&mut self, client_buffered: &[u8]) {
+        self.starts_over();
+        self.up = Lane::holding(client_buffered);
+    }
+
+    /// True if the client has got all that was sent to it.
+    pub(super) fn has_told_all(&self) -> bool {
+        self.down.is_clear()
+    }
+
     /// Sends a command of ours to the backend before the client's next one.
     pub(super) fn send_own(&mut self, purpose: Purpose, reply: Reply, payload: &[u8]) {
         put_packets(self.up.out(), 0, payload);

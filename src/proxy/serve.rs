@@ -31,7 +31,6 @@ use crate::proxy::connect::change_user;
 use crate::proxy::connect::login::{self, LoggedIn, LoginError};
 use crate::proxy::connect::proxy_protocol::Ends;
 use crate::proxy::connect::stream::Stream;
-use crate::proxy::relay::lane::Lane;
 use crate::proxy::relay::{Event, Violation, err_packet};
 use crate::proxy::serve::session::{End, Going, Over, Session, SessionError};
 use crate::proxy::shared::Shared;
@@ -80,7 +79,7 @@ impl Session {
         loop {
             match self.pump().await? {
                 Event::Command(arrived) if arrived.command == Command::ChangeUser => {
-                    if arrived.window_bytes != self.relay.up.window().len() {
+                    if arrived.window_bytes != self.relay.window().len() {
                         return Err(Violation::BehindChangeUser.into());
                     }
                     let payload = self.relay.payload(&arrived).into_owned();
@@ -95,7 +94,7 @@ impl Session {
 
     /// The server has answered a COM_CHANGE_USER.
     fn starts_over(&mut self, changed: Option<change_user::Changed>, client_buffered: &[u8]) {
-        self.relay.starts_over();
+        self.relay.begins_again(client_buffered);
         if let Some(changed) = changed {
             if let Some(seat) = changed.seat {
                 self.seat = seat;
@@ -105,16 +104,15 @@ impl Session {
             self.relay.known.session.starts_in(&changed.database);
             self.relay.known.session.status = changed.status;
         }
-        self.relay.up = Lane::holding(client_buffered);
     }
 
     /// A peer that does not take its last bytes is not waited for. A server that is busy with a
     /// statement learns that its client is gone by the end of the socket alone: it would take a TLS
     /// goodbye for a command.
     async fn close(&mut self, over: &Over) {
-        let is_idle = self.relay.outstanding.is_empty();
+        let is_idle = self.relay.has_answered_all();
         if let Some((refusal, packet_nr)) =
-            over.last_word.as_ref().filter(|_| is_idle && self.relay.down.is_clear())
+            over.last_word.as_ref().filter(|_| is_idle && self.relay.has_told_all())
         {
             self.client.begin_answer();
             let _ = self.client.write_all(&err_packet(refusal, *packet_nr)).await;

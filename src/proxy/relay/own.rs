@@ -48,6 +48,12 @@ impl Relay {
         }
     }
 
+    /// Sends a question whose answer comes before that of the client's command, which is held.
+    pub(crate) fn send_question_within(&mut self, question: &Question<'_>) {
+        self.send_question(question);
+        self.outstanding.answer_last_first();
+    }
+
     /// A packet that answers a command of ours: read, and swallowed.
     pub(crate) fn own(&mut self, header: Header) -> Step {
         let whole = match self.whole_control(header) {

@@ -29,10 +29,10 @@ impl Session {
     /// The answer at the front of the server's lane may be such an error. `may_put_back`: no command of the client's stands at the front
     /// of its lane to be decided.
     pub(super) async fn collided(&mut self, may_put_back: bool) {
-        let window = self.relay.down.window();
+        let window = self.relay.answer_window();
         let end = Header::parse(window).map_or(0, Header::packet_bytes);
         let error = window.get(HEADER_BYTES..end).and_then(parse_err);
-        let Some(reply) = self.relay.outstanding.insert_reply() else { return };
+        let Some(reply) = self.relay.insert_reply() else { return };
         reply.was_looked_at = true;
         let Some(id) = error.and_then(|(_, text)| reply.collided(&text)) else { return };
         let (target, rows, may_be) = (reply.target.clone(), reply.rows, reply.may_be_sent_again());

@@ -17,7 +17,7 @@ use crate::mysql::command::Command;
 use crate::mysql::compressed::FrameError;
 use crate::mysql::error::Refusal;
 use crate::mysql::ok::OkPacket;
-use crate::mysql::packet::{HEADER_BYTES, Header, Whole, payload_of, whole_payload};
+use crate::mysql::packet::{Whole, payload_of, whole_payload};
 use crate::proxy::known::answered::{Answered, digits, lock_probe, number_of, says_locked};
 use crate::proxy::known::inserts::{Ids, Smallest, SmallestId};
 use crate::proxy::known::warned::Warned;
@@ -54,7 +54,7 @@ impl Session {
     fn over(&self, outcome: Pumped) -> Over {
         let how = match outcome {
             Pumped::Closed(Side::Client) | Pumped::TimedOut(Timeout::Gone) => Ok(End::Client),
-            Pumped::Closed(Side::Backend) if self.relay.outstanding.is_empty() => Ok(End::Backend),
+            Pumped::Closed(Side::Backend) if self.relay.has_answered_all() => Ok(End::Backend),
             Pumped::Failed(side, error) if is_frame_error(&error) => {
                 let whose = if side == Side::Client { "client" } else { "backend" };
                 let how = Err(SessionError::Violation(format!("the {whose}: {error}")));
@@ -78,7 +78,7 @@ impl Session {
 
     /// Asks several questions at once; the answers come in their order.
     pub(super) async fn ask_all(&mut self, questions: &[Question<'_>]) -> Going<Vec<Answered>> {
-        self.until(|relay| relay.up.is_clear() && relay.injection.is_empty()).await?;
+        self.until(Relay::may_ask).await?;
         for question in questions {
             self.relay.send_question(question);
         }
@@ -94,9 +94,8 @@ impl Session {
 
     /// Asks the server although the answer to the client's command is not sent: it was taken out of its lane.
     pub(super) async fn ask_within(&mut self, question: Question<'_>) -> Going<Answered> {
-        self.until(|relay| relay.up.is_clear()).await?;
-        self.relay.send_question(&question);
-        self.relay.outstanding.answer_last_first();
+        self.until(Relay::has_sent_all).await?;
+        self.relay.send_question_within(&question);
         self.until(|relay| !relay.answers.is_empty()).await?;
         Ok(self.relay.answers.remove(0))
     }
@@ -155,7 +154,7 @@ impl Session {
         match event {
             Event::SmallestId(question) => {
                 let smallest = self.smallest_id(&question).await?;
-                if let Some(reply) = self.relay.outstanding.insert_reply() {
+                if let Some(reply) = self.relay.insert_reply() {
                     reply.smallest = smallest;
                 }
             }
@@ -173,7 +172,7 @@ impl Session {
     fn violated(&self, violation: &Violation) -> Over {
         let how = Err(SessionError::Violation(violation.to_string()));
         let Violation::ClientPacketNr(packet_nr) = *violation else { return how.into() };
-        let is_quit = self.relay.up.window() == [1, 0, 0, packet_nr, Command::Quit as u8];
+        let is_quit = self.relay.window() == [1, 0, 0, packet_nr, Command::Quit as u8];
         let how = if is_quit { Err(SessionError::Quit(packet_nr)) } else { how };
         // Number 0, and to COM_QUIT too: so both servers answer (measured).
         Over { how, last_word: Some((Refusal::PacketsOutOfOrder, 0)) }
@@ -184,7 +183,7 @@ impl Session {
         if !matches!(command, Command::Query | Command::StmtPrepare) {
             return false;
         }
-        let window = self.relay.up.window();
+        let window = self.relay.window();
         let Whole::Is { window_bytes, .. } = whole_payload(window) else { return false };
         let payload = payload_of(window, window_bytes);
         let has_attributes = command == Command::Query && self.relay.known.has_attributes();
@@ -223,7 +222,7 @@ impl Session {
     /// forget it for its answer.
     async fn updated_id(&mut self) -> Going<()> {
         let told = self.ask_before_answer(None, b"SELECT HEX(LAST_INSERT_ID()) LIMIT 1").await?;
-        if let Some(reply) = self.relay.outstanding.insert_reply() {
+        if let Some(reply) = self.relay.insert_reply() {
             let id = told.and_then(|row| number_of(&row));
             reply.smallest = id.map_or(Smallest::Unknown, Smallest::Id);
         }
@@ -236,10 +235,7 @@ impl Session {
         if !self.relay.known.may_have_locked {
             return Ok(Smallest::Unknown);
         }
-        let window = self.relay.down.window();
-        let ok =
-            OkPacket::parse(window.get(HEADER_BYTES..).unwrap_or_default(), self.relay.known.capabilities);
-        let is_last = ok.is_ok_and(|ok| self.relay.outstanding.ends_here(&ok));
+        let is_last = self.relay.is_last_answer();
         let Some(query) = self.relay.known.session.written(query).filter(|_| is_last) else {
             return Ok(Smallest::Unknown);
         };
@@ -259,14 +255,8 @@ impl Session {
         question: &'a [u8],
     ) -> Boxed<'a, Option<Vec<u8>>> {
         Box::pin(async move {
-            let window = self.relay.down.window();
-            let bytes = Header::parse(window).map_or(0, Header::packet_bytes);
-            let answer = window.get(..bytes).unwrap_or_default().to_vec();
-            self.relay.down.skip(bytes);
-            let ok = OkPacket::parse(
-                answer.get(HEADER_BYTES..).unwrap_or_default(),
-                self.relay.known.capabilities,
-            );
+            let answer = self.relay.hold_answer();
+            let ok = OkPacket::parse(answer.payload(), self.relay.known.capabilities);
             if ok.is_ok_and(|ok| ok.warnings > 0) {
                 let shown = self.ask_within(Question::Table(b"SHOW WARNINGS")).await?.ok();
                 let shown = shown.and_then(|answer| answer.table);
@@ -281,14 +271,14 @@ impl Session {
             }
             let is_to_ask = probed.is_none_or(|probed| says_locked(&probed));
             let told = if is_to_ask { self.ask_within(Question::Query(question)).await?.ok() } else { None };
-            self.relay.down.put_back(0, answer);
+            self.relay.put_answer_back(answer);
             Ok(told.and_then(|answer| answer.row))
         })
     }
 
     /// The server has stored the present result's ids: later ones of the generator are above them.
     async fn follow_explicit(&mut self) {
-        let Some(explicit) = self.relay.outstanding.explicit() else { return };
+        let Some(explicit) = self.relay.explicit() else { return };
         explicit.is_followed = true;
         let (target, ids) = (explicit.target.clone(), explicit.ids.clone());
         self.follow(&target, &ids).await;

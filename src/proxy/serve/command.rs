@@ -12,7 +12,7 @@ use crate::proxy::decide::text;
 use crate::proxy::decide::unconcerned::{self, Unconcerned};
 use crate::proxy::known::need::Need;
 use crate::proxy::known::note::Note;
-use crate::proxy::relay::{Arrived, Came, Event, Relay, number_after};
+use crate::proxy::relay::{Arrived, Came, Event};
 use crate::proxy::serve::progress::{Left, Progress};
 use crate::proxy::serve::session::{Going, Session, Stop, basis};
 use crate::sessions::Count;
@@ -78,7 +78,7 @@ impl Session {
 
     /// Decides a command by what is known. What it draws may make its text longer.
     fn at_once(&mut self, arrived: Arrived) -> Progress {
-        self.relay.command_packets = number_after(arrived.packets);
+        self.relay.looks_at(&arrived);
         let rewritten = self.relay.known.here.counted(Count::Rewritten);
         let begun = Instant::now();
         // A command that was looked at before has waited since.
@@ -123,7 +123,7 @@ impl Session {
                 Err(progress) => return progress,
             };
         }
-        let Some(header) = Header::parse(self.relay.up.window()) else {
+        let Some(header) = Header::parse(self.relay.window()) else {
             return self.refuse(arrived, &Refusal::MalformedPacket);
         };
         let is_unread = self.relay.passes_unread(command, header);
@@ -189,7 +189,7 @@ impl Session {
     /// A statement longer than `limits.statement_bytes`: its beginning tells whether a rule concerns it.
     async fn too_long(&mut self, command: Command) -> Going<()> {
         loop {
-            let Some(header) = Header::parse(self.relay.up.window()) else { return Ok(()) };
+            let Some(header) = Header::parse(self.relay.window()) else { return Ok(()) };
             let need = match self.relay.state_first(command, header) {
                 Some(need) => need,
                 None => match self.decide_too_long(command, header) {
@@ -220,10 +220,9 @@ impl Session {
     /// Decides a statement whose beginning is at the front of the client's window. True if the statement passes.
     fn decide_too_long(&mut self, command: Command, header: Header) -> Result<bool, Need> {
         let tables = self.shared.tables.now();
-        let Session { relay: Relay { known, up, outstanding, .. }, shared, .. } = self;
-        let is_first = outstanding.is_empty();
+        let Session { relay, shared, .. } = self;
+        let (known, window, is_first) = relay.front();
         let by = basis(&tables, shared, command, None, is_first);
-        let window = up.window();
         let payload = window.get(HEADER_BYTES..header.packet_bytes().min(window.len())).unwrap_or_default();
         let has_attributes = command == Command::Query && known.has_attributes();
         let text = text_at(payload, has_attributes).ok().and_then(|at| payload.get(at..)).unwrap_or_default();

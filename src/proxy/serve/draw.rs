@@ -69,9 +69,7 @@ impl Session {
     fn is_drawn(&mut self, tables: &Arc<Tables>, arrived: &mut Arrived) -> Result<bool, Unsent> {
         if let Some(drawn) = self.relay.drawn.take_if(|drawn| !Arc::ptr_eq(&drawn.under, tables)) {
             // Other proxies may have issued the same ids since.
-            let bytes = drawn.came.len();
-            self.relay.up.put_back(arrived.window_bytes, drawn.came);
-            arrived.window_bytes = bytes;
+            self.relay.replace(arrived, drawn.came);
         }
         let Some(drawn) = &self.relay.drawn else { return Ok(false) };
         let mut targets = drawn.taken.iter().map(|taken| &taken.target);
@@ -89,11 +87,7 @@ impl Session {
         (tables, taken): (&Arc<Tables>, Vec<DrawnIds>),
         (digest, prepares): (Option<Digest>, Option<PreparedDraws>),
     ) {
-        let came = self.relay.up.window().get(..arrived.window_bytes).unwrap_or_default().to_vec();
-        let packets = as_packets(0, payload);
-        let bytes = packets.len();
-        self.relay.up.put_back(arrived.window_bytes, packets);
-        arrived.window_bytes = bytes;
+        let came = self.relay.replace(arrived, as_packets(0, payload));
         let prepares = prepares.map(Arc::new);
         self.relay.drawn = Some(Box::new(Drawn { under: tables.clone(), taken, digest, came, prepares }));
     }

@@ -11,7 +11,7 @@ use crate::proxy::known::need::Need;
 use crate::proxy::known::note::Note;
 use crate::proxy::relay::outstanding::Purpose;
 use crate::proxy::relay::own::Question;
-use crate::proxy::relay::{Arrived, Ready, TakenOut};
+use crate::proxy::relay::{Arrived, Ready, Relay, TakenOut};
 use crate::proxy::serve::progress::{Later, Left, Packet, Progress};
 use crate::proxy::serve::session::{Going, Session};
 use crate::tables::locks::SendBy;
@@ -147,7 +147,7 @@ impl Session {
         let ready = self.made_ready(&arrived, &mut packet);
         // The ids were taken a while ago: whether they are still this proxy's shows now.
         loop {
-            self.until(|relay| relay.up.is_clear()).await?;
+            self.until(Relay::has_sent_all).await?;
             if tables.is_retired() {
                 return Ok(Progress::Left(arrived, Left::Needs(Need::Rules { retired: tables })));
             }
@@ -209,8 +209,9 @@ impl Session {
     /// The client sends the types of parameters once, also with an execution that the server never sees.
     pub(super) fn note_types(&mut self, arrived: &Arrived) {
         let with_attributes = self.relay.known.has_attributes();
-        let payload = payload_of(self.relay.up.window(), arrived.window_bytes);
-        let Some(statement) = arrived.statement.and_then(|id| self.relay.known.statements.get_mut(id)) else {
+        let (known, window, _) = self.relay.front();
+        let payload = payload_of(window, arrived.window_bytes);
+        let Some(statement) = arrived.statement.and_then(|id| known.statements.get_mut(id)) else {
             return;
         };
         let expected = statement.expected(with_attributes);

@@ -17,11 +17,8 @@ use crate::proxy::known::need::Supplied;
 use crate::proxy::known::rights::Rights;
 use crate::proxy::known::session_state::SessionState;
 use crate::proxy::known::statements::Statements;
-use crate::proxy::relay::again::Again;
-use crate::proxy::relay::lane::Lane;
-use crate::proxy::relay::outstanding::Queue;
 use crate::proxy::relay::pump::Watchdog;
-use crate::proxy::relay::{Arrived, DownState, Framed, Relay, UpState};
+use crate::proxy::relay::{Arrived, Framed, Relay};
 use crate::proxy::serve::drain::Drain;
 use crate::proxy::shared::Shared;
 use crate::sessions::SessionHandle;
@@ -150,33 +147,18 @@ impl Session {
             capabilities: login.capabilities,
             here,
         };
-        let relay = Relay {
-            up: Lane::holding(&login.client_buffered),
-            down: Lane::default(),
-            up_state: UpState::Boundary,
-            down_state: DownState::Boundary,
-            outstanding: Queue::default(),
+        let limits = &shared.login.settings.limits;
+        let framed = Framed { client: login.client.is_compressed(), backend: login.server.is_compressed() };
+        let relay = Relay::new(
             known,
-            tables: shared.tables.clone(),
-            forms,
-            framed: Framed { client: login.client.is_compressed(), backend: login.server.is_compressed() },
-            command_packets: 1,
-            came: None,
-            drawn: None,
-            owes_last: false,
-            strips_tracking: !login.client_wants_session_track,
-            statement_bytes_max: shared.login.settings.limits.statement_bytes_max,
-            holds_client: false,
-            parts: None,
-            answers: Vec::new(),
-            prepares_what_sees_tracking: false,
-            injection: Vec::new(),
-            again: Again::default(),
-            client_has_ended: false,
-        };
+            shared.tables.clone(),
+            (forms, framed),
+            !login.client_wants_session_track,
+            limits.statement_bytes_max,
+            &login.client_buffered,
+        );
         let identity =
             change_user::Identity { nonce: login.nonce, sides: login.sides, address: login.address };
-        let limits = &shared.login.settings.limits;
         Session {
             client: login.client,
             server: login.server,
@@ -196,9 +178,9 @@ impl Session {
         arrived: &Arrived,
         decide: impl FnOnce(&mut Known, Basis<'_>, &[u8]) -> T,
     ) -> T {
-        let Session { relay: Relay { known, up, outstanding, .. }, shared, .. } = self;
-        let (command, statement) = (arrived.command, arrived.statement);
-        let by = basis(tables, shared, command, statement, outstanding.is_empty());
-        decide(known, by, &payload_of(up.window(), arrived.window_bytes))
+        let Session { relay, shared, .. } = self;
+        let (known, window, is_first) = relay.front();
+        let by = basis(tables, shared, arrived.command, arrived.statement, is_first);
+        decide(known, by, &payload_of(window, arrived.window_bytes))
     }
 }

@@ -28,7 +28,7 @@ use crate::proxy::known::note::Note;
 use crate::proxy::known::warned::{Warned, replaced};
 use crate::proxy::relay::outstanding::Purpose;
 use crate::proxy::relay::own::Question;
-use crate::proxy::relay::{Arrived, Handled, Violation};
+use crate::proxy::relay::{Arrived, Handled, Relay, Violation};
 use crate::proxy::serve::send::is_late;
 use crate::proxy::serve::session::{Going, Over, Session, Stop, basis};
 use crate::rewrite::plan::effects::Effects;
@@ -287,7 +287,7 @@ impl Session {
             let facts = (found_rows, self.relay.known.session.set_id);
             let reply = InsertReply::new((insert, last), ids, facts, tables.clone());
             let reply = reply.staged(target, (rows, warnings, told));
-            self.until(|relay| relay.up.is_clear()).await?;
+            self.until(Relay::has_sent_all).await?;
             // Asked when all is ready to be sent, as of every statement.
             let drawn = self.drawn_unguarded();
             if matches!(drawn, Ok(None)) && !tables.is_retired() && !is_late(&reply) {
@@ -369,7 +369,7 @@ impl Session {
         (insert, target): (&InsertPlan, &Arc<Target>),
         ids: u32,
     ) -> Result<StageIds, Stop> {
-        self.until(|relay| relay.up.is_clear()).await?;
+        self.until(Relay::has_sent_all).await?;
         let by = basis(tables, &self.shared, Command::Query, None, true);
         match take_ids(&mut self.relay.known, by, (insert, target), ids) {
             Ok(block) => Ok(StageIds::Taken(block)),
@@ -402,7 +402,7 @@ impl Session {
 
     async fn forward_staged(&mut self, job: &Job<'_>, why: &str) -> Result<Last, Stop> {
         self.trace_forwarded(job.text, why);
-        self.until(|relay| relay.up.is_clear()).await?;
+        self.until(Relay::has_sent_all).await?;
         let effects = Effects::forwarded(vec![job.insert.target.clone()]);
         let note = Note::statements(Vec::new(), Vec::new(), effects);
         Ok(Last { payload: job.payload.to_vec(), may_change_session: true, note, closes: None })
@@ -418,7 +418,7 @@ impl Session {
             // The server says what is wrong with it, and forgets what had this name.
             Err(_) => text.to_vec(),
         };
-        self.until(|relay| relay.up.is_clear()).await?;
+        self.until(Relay::has_sent_all).await?;
         let note = Note::statements(Vec::new(), Vec::new(), plan.effects);
         Ok(Last { payload: [before, &sent].concat(), may_change_session: false, note, closes: None })
     }

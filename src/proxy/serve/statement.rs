@@ -14,7 +14,7 @@ use crate::proxy::known::need::{Need, Shown, Unsent};
 use crate::proxy::known::note::Note;
 use crate::proxy::known::statements::Kept;
 use crate::proxy::relay::own::Question;
-use crate::proxy::relay::{Arrived, Violation};
+use crate::proxy::relay::{Arrived, Relay, Violation};
 use crate::proxy::serve::progress::{Later, Left, Packet, Progress};
 use crate::proxy::serve::send::is_late;
 use crate::proxy::serve::session::{Going, Session};
@@ -183,7 +183,7 @@ impl Session {
         if let Some(place) = execution.get_mut(1..5) {
             place.copy_from_slice(&ok.statement_id.to_le_bytes());
         }
-        self.until(|relay| relay.up.is_clear()).await?;
+        self.until(Relay::has_sent_all).await?;
         let reply = arrived.command.reply_to(&execution);
         let sent = self.relay.send_instead(&execution, arrived);
         let handled = self.relay.owe(reply, false, sent, note);

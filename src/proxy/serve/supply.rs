@@ -18,10 +18,10 @@ use crate::table_name::TableName;
 impl Session {
     /// Finds out what is needed. The client's lane is clear then.
     pub(super) async fn supply(&mut self, command: Command, need: Need) -> Result<(), Stop> {
-        let is_first = self.relay.outstanding.is_empty();
+        let is_first = self.relay.has_answered_all();
         self.relay.known.supplied.note(&need, &self.shared.tables.now(), is_first, Instant::now());
         let supplied = self.find_out(command, need).await;
-        self.until(|relay| relay.up.is_clear()).await?;
+        self.until(Relay::has_sent_all).await?;
         supplied
     }
 
@@ -30,12 +30,11 @@ impl Session {
         match need {
             Need::State { must_ask } => {
                 if must_ask && self.relay.known.session.ask() {
-                    self.until(|relay| relay.up.is_clear()).await?;
+                    self.until(Relay::has_sent_all).await?;
                     self.relay.ask_state();
                 }
-                let is_known = |relay: &Relay| {
-                    relay.known.session.is_settled() && !relay.outstanding.may_change_session()
-                };
+                let is_known =
+                    |relay: &Relay| relay.known.session.is_settled() && !relay.may_change_session();
                 self.until(is_known).await?;
             }
             Need::Views => {
