@@ -195,6 +195,11 @@ impl Arrived {
     pub(super) fn text<'a>(&self, payload: &'a [u8]) -> &'a [u8] {
         self.split(payload).1
     }
+
+    /// The bytes of the window that it took, and its packets.
+    fn into_size(self) -> (usize, usize) {
+        (self.window_bytes, self.packets)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -489,7 +494,7 @@ impl Relay {
 
     /// The command goes to the server as it came. The packet numbers of a later part do not begin after its own packets.
     pub(super) fn send_as_it_came(&mut self, arrived: Arrived) -> Sent {
-        let Arrived { window_bytes, packets, .. } = arrived;
+        let (window_bytes, packets) = arrived.into_size();
         self.up.accept(window_bytes);
         Sent::of(packets, window_bytes / (HEADER_BYTES + PAYLOAD_BYTES_MAX) + 1)
     }
@@ -524,20 +529,20 @@ impl Relay {
 
     /// [`Relay::send_instead`] with packets that were made ready.
     pub(super) fn send_ready(&mut self, ready: Ready, arrived: Arrived) -> Sent {
-        self.up.skip(arrived.window_bytes);
+        let taken = self.take_out(arrived);
         self.up.push(ready.bytes);
-        Sent::of(arrived.packets, ready.packets)
+        Sent::of(taken.into_packets(), ready.packets)
     }
 
     /// Sends `payload` for a command of the client's, after what is to be sent already.
     pub(super) fn send_for_client(&mut self, payload: &[u8], taken: TakenOut) -> Sent {
         put_packets(self.up.out(), 0, payload);
-        Sent::of(taken.0.packets, packets_of(payload.len()))
+        Sent::of(taken.into_packets(), packets_of(payload.len()))
     }
 
     /// Answers a command in place of the backend, in its turn.
     pub(super) fn answer(&mut self, refusal: &Refusal, taken: TakenOut) -> Handled {
-        self.answer_after(refusal, taken.0.packets);
+        self.answer_after(refusal, taken.into_packets());
         Handled(())
     }
 
@@ -574,7 +579,7 @@ impl Relay {
         self.known.session.forget_failure();
         self.count_statement();
         self.part_failed();
-        self.outstanding.push(Outstanding::Answer(as_packets(number_after(taken.0.packets), payload)));
+        self.outstanding.push(Outstanding::Answer(as_packets(number_after(taken.into_packets()), payload)));
         Handled(())
     }
 
@@ -583,7 +588,7 @@ impl Relay {
         self.count_statement();
         let mut all = Vec::new();
         for (nr, payload) in
-            (number_after(taken.0.packets)..=u8::MAX).chain((0..=u8::MAX).cycle()).zip(payloads)
+            (number_after(taken.into_packets())..=u8::MAX).chain((0..=u8::MAX).cycle()).zip(payloads)
         {
             put_packets(&mut all, nr, payload);
         }
@@ -655,6 +660,11 @@ impl TakenOut {
         &self.0
     }
 
+    /// The packets of the client's, after which the answer's are numbered.
+    fn into_packets(self) -> usize {
+        self.0.packets
+    }
+
     /// The packets of a file that the client has sent meanwhile count among the command's.
     pub(super) fn count_file(&mut self, relay: &Relay) {
         self.0.packets = relay.command_packets.into();
@@ -662,6 +672,7 @@ impl TakenOut {
 
     /// The server would give none either.
     pub(super) fn without_answer(self) -> Handled {
+        let TakenOut(_answered_by_nothing) = self;
         Handled(())
     }
 }

@@ -70,7 +70,7 @@ async fn in_force(rules: &str) -> InForce {
         tables.know_columns("shop", table, &[id, ColumnShape::of("a", "int", "int", "")]);
     }
     let Lookup::Ruled(target) = tables.lookup("shop", "orders") else { panic!("orders has a rule") };
-    let taken = tables.take(&target, NonZeroU64::MIN, Duration::from_secs(60)).await;
+    let taken = tables.take(&target, NonZeroU64::MIN, Duration::from_mins(1)).await;
     assert_eq!(taken.unwrap().first(), 1);
     in_force
 }
@@ -189,7 +189,7 @@ fn said_note(note: &Note) -> String {
 }
 
 fn said_explicit(explicit: &[Explicit]) -> String {
-    explicit.iter().map(|one| format!("; the client wrote {:?}", one.ids)).collect()
+    explicit.iter().fold(String::new(), |said, one| said + &format!("; the client wrote {:?}", one.ids))
 }
 
 fn said(decided: Result<Verdict, Unsent>, text: &[u8]) -> String {
@@ -222,7 +222,7 @@ fn said(decided: Result<Verdict, Unsent>, text: &[u8]) -> String {
 
 /// The parameters of an execution of a text of the server's.
 fn said_params(payload: &[u8], text: &[u8]) -> String {
-    let params = u16::try_from(text.iter().filter(|byte| **byte == b'?').count()).unwrap();
+    let params = u16::try_from(text.split(|byte| *byte == b'?').count() - 1).unwrap();
     let expected = Expected { params, types: None, long_data: &BTreeSet::new(), with_attributes: false };
     let execute = Execute::parse(payload, expected).unwrap();
     let said = |param: &Param<'_>| match param.scalar().unwrap() {
@@ -237,21 +237,17 @@ fn said_params(payload: &[u8], text: &[u8]) -> String {
 
 /// The client's execution of statement 7 with these values.
 fn execution_of(values: &str) -> Vec<u8> {
-    let head = [0x17, 7, 0, 0, 0, 0, 1, 0, 0, 0];
-    let nothing = Expected { params: 0, types: None, long_data: &BTreeSet::new(), with_attributes: false };
-    let mut execute = Execute::parse(&head, nothing).unwrap();
     let values: Vec<_> = values.split(", ").collect();
     let bytes: Vec<_> = values.iter().map(|value| value.parse::<i64>().map(i64::to_le_bytes)).collect();
-    let texts: Vec<_> =
-        values.iter().map(|value| [&[value.len() as u8], value.as_bytes()].concat()).collect();
-    for (nth, value) in values.iter().enumerate() {
-        execute.params.push(match &bytes[nth] {
-            _ if *value == "NULL" => Param::new(ParamType::BIGINT, ParamValue::Null),
-            Ok(bytes) => Param::new(ParamType::BIGINT, ParamValue::Value(bytes)),
-            Err(_) => Param::text(&texts[nth]),
-        });
-    }
-    execute.build()
+    let text = |value: &&str| [&[u8::try_from(value.len()).unwrap()], value.as_bytes()].concat();
+    let texts: Vec<_> = values.iter().map(text).collect();
+    let param = |(nth, value): (usize, &&str)| match &bytes[nth] {
+        _ if *value == "NULL" => Param::new(ParamType::BIGINT, ParamValue::Null),
+        Ok(bytes) => Param::new(ParamType::BIGINT, ParamValue::Value(bytes)),
+        Err(_) => Param::text(&texts[nth]),
+    };
+    let params = values.iter().enumerate().map(param).collect();
+    Execute::new(&Execute::head(7, false), params, false).build()
 }
 
 /// The verdict on a row in a session that is as the words say.
@@ -317,7 +313,7 @@ fn decisions_are_those_of_the_file() {
             if words.contains(&"the rules are retired") {
                 runtime.block_on(in_force.change(Arc::new(RuleSet::of_text(RULES)))).unwrap();
             }
-            found.push_str(&format!("    {}\n", decided(&tables, &words, line)));
+            found.extend(["    ", &decided(&tables, &words, line), "\n"]);
         }
     }
     if std::env::var_os("ROWSTAMP_UPDATE").is_some() {

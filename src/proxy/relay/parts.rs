@@ -37,8 +37,9 @@ impl Relay {
         let packets = |text: &[u8]| as_packets(0, &[before, text].concat());
         let (first, rest) = (packets(first), packets(rest));
         drop(payload);
-        self.up.put_back(arrived.window_bytes, first);
-        let next_nr = number_after(arrived.packets);
+        let (window_bytes, packets) = arrived.into_size();
+        self.up.put_back(window_bytes, first);
+        let next_nr = number_after(packets);
         let parts = self
             .parts
             .get_or_insert_with(|| Box::new(Parts { rest: Vec::new(), next_nr, state: State::Ready }));
