@@ -27,7 +27,7 @@ pub use account::{Control, Way};
 pub use counters::{Counter, Fired, IdColumn, InsertTrigger, ServerConnection, Tally};
 pub use error::SchemaError;
 use ids::as_highest;
-pub use ids::{BINDING_LOCK_SECONDS, HIGHEST_PER_QUERY, Highest, highest_query, smallest_query};
+pub use ids::{AskedHighest, BINDING_LOCK_SECONDS, HIGHEST_PER_QUERY, highest_query, smallest_query};
 pub use keys::WholeKey;
 pub use live::{LiveTable, RuledNames, RuledTables, TABLES_PER_READING, TableKind};
 pub use servers::{ConnectFailure, Primary, SeenServer};

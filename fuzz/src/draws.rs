@@ -1,7 +1,7 @@
 //! Calls that draw ids: all that changes in a text is their places, and the names of columns that had none; and what is
 //! written holds no call any more that was drawn for.
 
-use rowstamp::rewrite::draws::{Value, write};
+use rowstamp::rewrite::draws::{CallValue, write};
 use rowstamp::sql::dialect::{ClientCharset, Dialect};
 use rowstamp::sql::draws::{Call, CallPlace, Draws, find, may_be_in};
 use rowstamp::sql::lex::{Lexer, TokenKind};
@@ -29,9 +29,9 @@ pub fn check(data: &[u8]) {
     assert!(draws.calls.windows(2).all(|two| two[0].span.end <= two[1].span.start), "in the text's order");
     // Calls of the server's own, and ids of the others.
     let value = |nth: usize| match left >> (nth % 8) & 1 {
-        1 => Value::Left,
-        _ if nth % 5 == 4 => Value::Null,
-        _ => Value::Id(FIRST_ID + nth as u64),
+        1 => CallValue::Left,
+        _ if nth % 5 == 4 => CallValue::Null,
+        _ => CallValue::Id(FIRST_ID + nth as u64),
     };
     let values: Vec<_> = (0..draws.calls.len()).map(value).collect();
     let Some(after) = write(text, &draws, &values, dialect.charset) else {
@@ -51,7 +51,7 @@ pub fn check(data: &[u8]) {
     assert_eq!(tokens(&after, dialect), expected(text, &draws, &values, dialect), "{}", after.escape_ascii());
     let (again, _) =
         find(Lexer::new(&after, dialect).expect("shorter than 4 GiB"), false).expect("it was read");
-    let kept = values.iter().filter(|value| **value == Value::Left).count();
+    let kept = values.iter().filter(|value| **value == CallValue::Left).count();
     assert_eq!(again.calls.len(), kept, "{}", after.escape_ascii());
 }
 
@@ -69,9 +69,9 @@ fn tokens(text: &[u8], dialect: Dialect) -> Vec<Vec<u8>> {
 }
 
 /// Those of the client's, with what stands for each call.
-fn expected(text: &[u8], draws: &Draws, values: &[Value], dialect: Dialect) -> Vec<Vec<u8>> {
+fn expected(text: &[u8], draws: &Draws, values: &[CallValue], dialect: Dialect) -> Vec<Vec<u8>> {
     let mut lexer = Lexer::new(text, dialect).expect("shorter than 4 GiB");
-    let served = || draws.calls.iter().zip(values).filter(|(_, value)| **value != Value::Left);
+    let served = || draws.calls.iter().zip(values).filter(|(_, value)| **value != CallValue::Left);
     let mut ended = draws
         .unnamed
         .iter()
@@ -105,9 +105,9 @@ fn expected(text: &[u8], draws: &Draws, values: &[Value], dialect: Dialect) -> V
     found
 }
 
-fn put(found: &mut Vec<Vec<u8>>, call: &Call, value: Value) {
+fn put(found: &mut Vec<Vec<u8>>, call: &Call, value: CallValue) {
     let digits = match value {
-        Value::Id(id) => id.to_string(),
+        CallValue::Id(id) => id.to_string(),
         _ => "NULL".to_owned(),
     };
     let in_list = matches!(call.place, CallPlace::Once { in_list: true, .. });

@@ -8,7 +8,7 @@ use rowstamp::sql::lex::{Lexer, Odd, Span, Token, TokenKind};
 use rowstamp::sql::load::Load;
 use rowstamp::sql::name::Path;
 use rowstamp::sql::statement::ddl::TableChange;
-use rowstamp::sql::statement::dynamic::{self, Dynamic, Literal, Source as TextSource, Using};
+use rowstamp::sql::statement::dynamic::{self, Dynamic, Literal, TextSource, Using};
 use rowstamp::sql::statement::{self, Statement};
 use rowstamp::sql::value::IdValue;
 

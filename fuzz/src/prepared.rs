@@ -263,7 +263,7 @@ impl Run<'_> {
             assert!(flags & 32 != 0 || params == 0, "a bulk execution as clients send it");
             return;
         };
-        let Ok(draft) = bulk::Draft::new(self.prepared, &parsed, self.meaning) else { return };
+        let Ok(draft) = bulk::BulkDraft::new(self.prepared, &parsed, self.meaning) else { return };
         let (Ok(kinds), Some(ids)) = (draft.kinds(), draft.ids()) else { return };
         let Some(out) = draft.write(&kinds, self.block(ids).as_ref()) else {
             let fits = |&id: &i128| u64::try_from(id).is_ok() || i64::try_from(id).is_ok();

@@ -157,7 +157,7 @@ pub struct Control {
 #[serde(default, deny_unknown_fields)]
 pub struct StoreKeys {
     /// "embedded": a file, for one proxy; "etcd" or "mysql": for several proxies.
-    pub kind: StoreKind,
+    pub kind: StoreKindKey,
     /// File of the embedded store.
     #[schemars(length(min = 1))]
     pub path: PathBuf,
@@ -194,7 +194,7 @@ pub struct StoreKeys {
 impl Default for StoreKeys {
     fn default() -> Self {
         StoreKeys {
-            kind: StoreKind::Embedded,
+            kind: StoreKindKey::Embedded,
             path: "rowstamp.redb".into(),
             deadline: Interval::from_secs(1),
             endpoints: Vec::new(),
@@ -239,7 +239,7 @@ pub enum StoreTlsMode {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum StoreKind {
+pub enum StoreKindKey {
     /// One file, for one proxy.
     Embedded,
     /// etcd, for several proxies.

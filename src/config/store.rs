@@ -11,19 +11,19 @@ impl Act<'_> {
         self.misplaced();
         let store = &self.source.keys.store;
         match store.kind {
-            keys::StoreKind::Embedded => StoreKind::Embedded { path: self.source.resolve(&store.path) },
-            keys::StoreKind::Etcd => StoreKind::Etcd(self.etcd()),
-            keys::StoreKind::Mysql => StoreKind::Mysql(self.mysql()),
+            keys::StoreKindKey::Embedded => StoreKind::Embedded { path: self.source.resolve(&store.path) },
+            keys::StoreKindKey::Etcd => StoreKind::Etcd(self.etcd()),
+            keys::StoreKindKey::Mysql => StoreKind::Mysql(self.mysql()),
         }
     }
 
     /// Keys of another kind than the one that is written: each would be without effect.
     fn misplaced(&mut self) {
         let (store, defaults) = (&self.source.keys.store, ConfigFile::default().store);
-        let embedded = (&[keys::StoreKind::Embedded][..], "\"embedded\"");
-        let etcd = (&[keys::StoreKind::Etcd][..], "\"etcd\"");
-        let mysql = (&[keys::StoreKind::Mysql][..], "\"mysql\"");
-        let either = (&[keys::StoreKind::Etcd, keys::StoreKind::Mysql][..], "\"etcd\" or \"mysql\"");
+        let embedded = (&[keys::StoreKindKey::Embedded][..], "\"embedded\"");
+        let etcd = (&[keys::StoreKindKey::Etcd][..], "\"etcd\"");
+        let mysql = (&[keys::StoreKindKey::Mysql][..], "\"mysql\"");
+        let either = (&[keys::StoreKindKey::Etcd, keys::StoreKindKey::Mysql][..], "\"etcd\" or \"mysql\"");
         for (key, is_set, (kinds, names)) in [
             ("store.path", store.path != defaults.path, embedded),
             ("store.endpoints", !store.endpoints.is_empty(), etcd),

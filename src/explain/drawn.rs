@@ -1,11 +1,11 @@
 //! The calls that draw ids, in a text that is explained.
 
 use crate::explain::tables::{NO_DATABASE, Tables};
-use crate::rewrite::draws::{Value, refusal, write};
+use crate::rewrite::draws::{CallValue, refusal, write};
 use crate::rewrite::plan::PlanRefusal;
 use crate::rules::model::GeneratorName;
 use crate::sql::dialect::Dialect;
-use crate::sql::draws::{Call, CallPlace, Form, find, may_be_in};
+use crate::sql::draws::{Call, CallForm, CallPlace, find, may_be_in};
 use crate::sql::lex::Lexer;
 use crate::sql::name;
 
@@ -17,10 +17,7 @@ pub(super) enum Drawn {
     /// A call cannot be served.
     Refused(PlanRefusal),
     /// The text with ids in place of its calls, and lines that say what is drawn.
-    Text {
-        text: Vec<u8>,
-        told: String,
-    },
+    Text { text: Vec<u8>, told: String },
 }
 
 /// Handles the calls in a text as a session would: with 1 as the first id of each generator, and no SEQUENCE on the server.
@@ -38,7 +35,7 @@ pub(super) fn drawn(text: &[u8], dialect: &Dialect, database: Option<&str>, tabl
     let mut values = Vec::with_capacity(draws.calls.len());
     for call in &draws.calls {
         let Some(generator) = generator_of(text, call, dialect, database, tables) else {
-            values.push(Value::Left);
+            values.push(CallValue::Left);
             continue;
         };
         if let Some(why) = refusal(call, &generator.name) {
@@ -47,9 +44,9 @@ pub(super) fn drawn(text: &[u8], dialect: &Dialect, database: Option<&str>, tabl
         let at = taken.iter().position(|(name, _)| *name == generator);
         let n = match call.form {
             _ if call.place == CallPlace::Explained => 0,
-            Form::Next => 1,
-            Form::Previous => 0,
-            Form::Take(n) => n.unwrap_or_default().into(),
+            CallForm::Next => 1,
+            CallForm::Previous => 0,
+            CallForm::Take(n) => n.unwrap_or_default().into(),
         };
         let before = if let Some((_, before)) = at.and_then(|at| taken.get_mut(at)) {
             std::mem::replace(before, *before + n)
@@ -58,9 +55,9 @@ pub(super) fn drawn(text: &[u8], dialect: &Dialect, database: Option<&str>, tabl
             0
         };
         values.push(match (n, before) {
-            (0, 0) if call.form == Form::Previous => Value::Null,
-            (0, before) => Value::Id(before.max(1)),
-            (_, before) => Value::Id(before + 1),
+            (0, 0) if call.form == CallForm::Previous => CallValue::Null,
+            (0, before) => CallValue::Id(before.max(1)),
+            (_, before) => CallValue::Id(before + 1),
         });
     }
     if taken.is_empty() {

@@ -417,12 +417,12 @@ impl Timestamp {
         }
     }
 
-    pub fn stats(&self) -> Stats {
+    pub fn stats(&self) -> TimestampStats {
         let state = self.state.lock();
         let layout = &self.spec.layout;
         let position = layout.time_of(self.numbering.tick_of(self.counter.next().min(self.numbering.end())));
         let now = state.wall.micros();
-        Stats {
+        TimestampStats {
             position,
             ahead: Duration::from_micros(position.micros().saturating_sub(now)),
             reserved: layout.time_of(state.reserve.end()),
@@ -467,7 +467,7 @@ impl Drop for Waiting<'_> {
 mod tests;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stats {
+pub struct TimestampStats {
     /// The time of the next id, at the earliest.
     pub position: Moment,
     /// The time by which `position` is ahead of the clock: ids were borrowed from later ticks, or the clock went back.

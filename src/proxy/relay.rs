@@ -33,7 +33,7 @@ use crate::mysql::response::{Follower, Forms, PrepareOk};
 use crate::proxy::known::Known;
 use crate::proxy::known::answered::Answered;
 use crate::proxy::known::drawn::Drawn;
-use crate::proxy::known::explicit::Explicit;
+use crate::proxy::known::explicit::ExplicitIds;
 use crate::proxy::known::inserts::{InsertReply, SmallestId};
 use crate::proxy::known::note::Note;
 use crate::proxy::relay::again::Again;
@@ -331,7 +331,7 @@ impl Relay {
     }
 
     /// The ids that the client wrote, of the result at the front.
-    pub(super) fn explicit(&mut self) -> Option<&mut Explicit> {
+    pub(super) fn explicit(&mut self) -> Option<&mut ExplicitIds> {
         self.outstanding.explicit()
     }
 

@@ -31,7 +31,7 @@ pub enum IdKind {
 }
 
 /// The decisions on an execution's cells.
-pub struct Draft<'a> {
+pub struct BulkDraft<'a> {
     prepared: &'a PreparedInsert,
     bulk: &'a Bulk<'a>,
     meaning: Meaning,
@@ -48,7 +48,7 @@ pub struct Draft<'a> {
     pub last: LastId,
 }
 
-impl<'a> Draft<'a> {
+impl<'a> BulkDraft<'a> {
     /// Reads all sets once: how many there are, and which cells take an id.
     pub fn new(prepared: &'a PreparedInsert, bulk: &'a Bulk<'a>, meaning: Meaning) -> Result<Self, Refusal> {
         let mut id_place = vec![None; usize::from(prepared.text.client_params)];
@@ -57,7 +57,7 @@ impl<'a> Draft<'a> {
                 *slot = Some(nth);
             }
         }
-        let mut draft = Draft {
+        let mut draft = BulkDraft {
             prepared,
             bulk,
             meaning,

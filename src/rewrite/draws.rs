@@ -4,12 +4,12 @@ use crate::rewrite::plan::PlanRefusal;
 use crate::rewrite::plan::edit::put_digits;
 use crate::sql::charset::char_bytes;
 use crate::sql::dialect::ClientCharset;
-use crate::sql::draws::{Call, CallPlace, Draws, Form, TAKEN_MAX};
+use crate::sql::draws::{Call, CallForm, CallPlace, Draws, TAKEN_MAX};
 use crate::sql::lex::{Span, is_name_byte};
 
 /// The value in place of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Value {
+pub enum CallValue {
     /// The server's own: it stays.
     Left,
     Id(u64),
@@ -19,9 +19,9 @@ pub enum Value {
     Param,
 }
 
-impl Value {
+impl CallValue {
     pub fn id(self) -> Option<u64> {
-        if let Value::Id(id) = self { Some(id) } else { None }
+        if let CallValue::Id(id) = self { Some(id) } else { None }
     }
 }
 
@@ -30,16 +30,16 @@ const NAME_CHARS_MAX: usize = 255;
 
 /// Why a call draws no id, and what to write instead; `None`: it draws.
 pub fn refusal(call: &Call, generator: &str) -> Option<PlanRefusal> {
-    if call.form == Form::Take(None) {
+    if call.form == CallForm::Take(None) {
         return Some(PlanRefusal::new(format!(
             "the number of ids for ROWSTAMP_TAKE is not written as a number from 1 to {TAKEN_MAX}; write the number"
         )));
     }
     let CallPlace::Several(what) = call.place else { return None };
     let form = match call.form {
-        Form::Next => format!("NEXTVAL({generator})"),
-        Form::Previous => format!("LASTVAL({generator})"),
-        Form::Take(_) => format!("ROWSTAMP_TAKE({generator}, n)"),
+        CallForm::Next => format!("NEXTVAL({generator})"),
+        CallForm::Previous => format!("LASTVAL({generator})"),
+        CallForm::Take(_) => format!("ROWSTAMP_TAKE({generator}, n)"),
     };
     Some(PlanRefusal::new(format!(
         "{form} is in {what}; run SET @id = {form} first, and write @id in its place"
@@ -47,7 +47,7 @@ pub fn refusal(call: &Call, generator: &str) -> Option<PlanRefusal> {
 }
 
 /// The text with `values`, one for each of its calls. `None`: they are not of this text.
-pub fn write(text: &[u8], draws: &Draws, values: &[Value], charset: ClientCharset) -> Option<Vec<u8>> {
+pub fn write(text: &[u8], draws: &Draws, values: &[CallValue], charset: ClientCharset) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len() + 80 * draws.calls.len());
     let mut from = 0;
     let mut put_up_to = |out: &mut Vec<u8>, up_to: u32, then: u32| {
@@ -56,7 +56,7 @@ pub fn write(text: &[u8], draws: &Draws, values: &[Value], charset: ClientCharse
         Some(())
     };
     let mut unnamed = draws.unnamed.iter().peekable();
-    let ours = draws.calls.iter().zip(values).filter(|(_, value)| **value != Value::Left);
+    let ours = draws.calls.iter().zip(values).filter(|(_, value)| **value != CallValue::Left);
     let is_drawn = |span: &Span| {
         let mut within = ours.clone();
         within.any(|(call, _)| span.start <= call.span.start && call.span.end <= span.end)
@@ -89,16 +89,16 @@ pub fn write(text: &[u8], draws: &Draws, values: &[Value], charset: ClientCharse
 
 /// In a select list as an expression of the type that MariaDB gives to the call, a BIGINT that may be NULL and is
 /// 20 characters wide (measured on 10.11): a literal's type depends on its digits.
-fn put_value(out: &mut Vec<u8>, call: &Call, value: Value) {
+fn put_value(out: &mut Vec<u8>, call: &Call, value: CallValue) {
     let in_list = matches!(call.place, CallPlace::Once { in_list: true, .. });
     if in_list {
         out.extend_from_slice(b"CASE WHEN 1 THEN ");
     }
     match value {
-        Value::Left => {}
-        Value::Id(id) => put_digits(out, id),
-        Value::Param => out.push(b'?'),
-        Value::Null => out.extend_from_slice(b"NULL"),
+        CallValue::Left => {}
+        CallValue::Id(id) => put_digits(out, id),
+        CallValue::Param => out.push(b'?'),
+        CallValue::Null => out.extend_from_slice(b"NULL"),
     }
     if in_list {
         out.extend_from_slice(b" WHEN 0 THEN 9223372036854775807 END");
@@ -132,7 +132,7 @@ fn put_name(out: &mut Vec<u8>, text: &[u8], charset: ClientCharset) -> Option<()
 
 #[cfg(test)]
 mod tests {
-    use super::{Value, write};
+    use super::{CallValue, write};
     use crate::sql::dialect::Dialect;
     use crate::sql::draws::find;
     use crate::sql::lex::Lexer;
@@ -143,10 +143,10 @@ mod tests {
         let dialect = Dialect::MARIADB;
         let (draws, _) = find(Lexer::new(text.as_bytes(), dialect).unwrap(), false).unwrap();
         let value = |letter: char| match letter {
-            '-' => Value::Left,
-            '?' => Value::Param,
-            '0' => Value::Null,
-            digit => Value::Id(u64::from(digit.to_digit(10).unwrap())),
+            '-' => CallValue::Left,
+            '?' => CallValue::Param,
+            '0' => CallValue::Null,
+            digit => CallValue::Id(u64::from(digit.to_digit(10).unwrap())),
         };
         let values: Vec<_> = values.chars().map(value).collect();
         assert_eq!(values.len(), draws.calls.len(), "{text}");

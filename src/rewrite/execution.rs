@@ -16,7 +16,7 @@ enum IdPlace {
 }
 
 /// The ids of an execution.
-pub struct Draft {
+pub struct ExecutionDraft {
     /// The rows that take an id, ascending, and for each the parameter that gets it.
     places: Vec<(u32, IdPlace)>,
     pub ids: u32,
@@ -27,7 +27,7 @@ pub struct Draft {
     is_unsigned: bool,
 }
 
-impl Draft {
+impl ExecutionDraft {
     /// `execute` has the client's parameters.
     pub fn new(prepared: &PreparedInsert, execute: &Execute<'_>, meaning: Meaning) -> Result<Self, Refusal> {
         let ours = prepared
@@ -62,7 +62,7 @@ impl Draft {
         }
         places.sort_by_key(|(row, _)| *row);
         let is_unsigned = prepared.insert.target.id_shape().is_some_and(|id| id.unsigned);
-        Ok(Draft { places, ids, explicit, last, is_unsigned })
+        Ok(ExecutionDraft { places, ids, explicit, last, is_unsigned })
     }
 
     /// The execution with its ids. `None`: they do not fit.

@@ -17,11 +17,11 @@ pub struct Meaning {
     /// Known to be an unsigned integer: what is below zero becomes zero in it, with a warning, or
     /// is an error.
     is_unsigned: bool,
-    pub(super) column: Column,
+    pub(super) column: ColumnClass,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Column {
+pub(super) enum ColumnClass {
     /// An unsigned integer, a type that is none of the others, or a column that is not known.
     Unsigned,
     Signed,
@@ -51,23 +51,23 @@ impl Meaning {
         let texts = ["char", "text", "binary", "blob", "enum", "set", "uuid"];
         let column = match id {
             // Almost every id is an integer: its name is not searched.
-            Some(id) if data_type.ends_with("int") && !id.unsigned => Column::Signed,
-            Some(_) if data_type.ends_with("int") => Column::Unsigned,
-            _ if texts.iter().any(|kind| data_type.contains(kind)) => Column::Text,
-            _ if matches!(data_type, "float" | "double" | "decimal") => Column::Real,
-            _ => Column::Unsigned,
+            Some(id) if data_type.ends_with("int") && !id.unsigned => ColumnClass::Signed,
+            Some(_) if data_type.ends_with("int") => ColumnClass::Unsigned,
+            _ if texts.iter().any(|kind| data_type.contains(kind)) => ColumnClass::Text,
+            _ if matches!(data_type, "float" | "double" | "decimal") => ColumnClass::Real,
+            _ => ColumnClass::Unsigned,
         };
         Meaning {
             zero_is_value: dialect.sql_mode.contains(SqlMode::NO_AUTO_VALUE_ON_ZERO),
             mode: dialect.sql_mode,
-            is_unsigned: column == Column::Unsigned && id.is_some_and(|id| id.unsigned),
+            is_unsigned: column == ColumnClass::Unsigned && id.is_some_and(|id| id.unsigned),
             mariadb: dialect.is_mariadb(),
             column,
         }
     }
 
     fn is_integer(self) -> bool {
-        matches!(self.column, Column::Signed | Column::Unsigned)
+        matches!(self.column, ColumnClass::Signed | ColumnClass::Unsigned)
     }
 
     pub(super) fn clamps(self, value: i128) -> bool {
@@ -112,7 +112,7 @@ impl Meaning {
             Scalar::Text(text) if param.kind.is_decimal() => self.decimal(text)?,
             Scalar::Text(text) => match self.text(text) {
                 Some(value) => value,
-                None if self.column == Column::Text => return Some(ParamMeaning::Explicit(None)),
+                None if self.column == ColumnClass::Text => return Some(ParamMeaning::Explicit(None)),
                 None if !self.is_integer() => return None,
                 None if text.is_empty() && self.mode.contains(SqlMode::EMPTY_STRING_IS_NULL) => return None,
                 None => match value::of_text(text, self.mariadb).value {
@@ -135,10 +135,10 @@ impl Meaning {
     fn decimal(self, text: &[u8]) -> Option<i128> {
         let decimal = Decimal::parse(text, true)?;
         let fits = match self.column {
-            Column::Signed => true,
+            ColumnClass::Signed => true,
             // In strict mode an error, else a warning that an id in its place would take away.
-            Column::Unsigned => !decimal.rounds_to_minus_zero(),
-            Column::Text | Column::Real => decimal.is_integer(),
+            ColumnClass::Unsigned => !decimal.rounds_to_minus_zero(),
+            ColumnClass::Text | ColumnClass::Real => decimal.is_integer(),
         };
         fits.then(|| decimal.rounded())
     }

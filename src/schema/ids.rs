@@ -29,7 +29,7 @@ pub const HIGHEST_PER_QUERY: usize = 100;
 
 /// A column whose highest id is asked for, up to `id_max` where that is given.
 #[derive(Debug, Clone, Copy)]
-pub struct Highest<'a> {
+pub struct AskedHighest<'a> {
     pub schema: &'a str,
     pub table: &'a str,
     pub column: &'a ColumnShape,
@@ -99,13 +99,13 @@ impl Schema {
     pub async fn highest_ids_in_use(
         &self,
         case: NameCase,
-        asked: &[Highest<'_>],
+        asked: &[AskedHighest<'_>],
     ) -> Result<Vec<u64>, SchemaError> {
         self.highest_of(case, asked, USE_LOCK_SECONDS).await
     }
 
     /// True if an index begins with the column. Without one, the server looks at each row for the highest value.
-    pub async fn index_begins_with(&self, of: Highest<'_>) -> Result<bool, SchemaError> {
+    pub async fn index_begins_with(&self, of: AskedHighest<'_>) -> Result<bool, SchemaError> {
         let sql = "SELECT COUNT(*) FROM information_schema.statistics WHERE table_schema = ? AND table_name = ? \
                    AND seq_in_index = 1 AND LOWER(column_name) = LOWER(?)";
         let mut conn = self.conn().await?;
@@ -118,7 +118,7 @@ impl Schema {
     pub async fn highest_ids_of(
         &self,
         case: NameCase,
-        asked: &[Highest<'_>],
+        asked: &[AskedHighest<'_>],
     ) -> Result<Vec<u64>, SchemaError> {
         let mut found = Vec::with_capacity(asked.len());
         for asked in asked.chunks(HIGHEST_PER_QUERY) {
@@ -126,7 +126,7 @@ impl Schema {
                 Ok(highest) => found.extend(highest),
                 // A table that is locked, or gone, or large and without an index.
                 Err(SchemaError::Query(mysql_async::Error::Server(_)) | SchemaError::Timeout(_)) => {
-                    for Highest { schema, table, column, id_max } in asked {
+                    for AskedHighest { schema, table, column, id_max } in asked {
                         found.push(self.highest_id(schema, table, &column.name, *id_max).await?);
                     }
                 }
@@ -139,10 +139,10 @@ impl Schema {
     async fn highest_of(
         &self,
         case: NameCase,
-        asked: &[Highest<'_>],
+        asked: &[AskedHighest<'_>],
         lock_seconds: u32,
     ) -> Result<Vec<u64>, SchemaError> {
-        let highest = |(nth, of): (usize, &Highest<'_>)| {
+        let highest = |(nth, of): (usize, &AskedHighest<'_>)| {
             let column = (of.column.name.as_str(), of.column.data_type.as_str());
             format!("SELECT {nth}, ({})", highest_in((of.schema, of.table), column, of.id_max))
         };
@@ -173,7 +173,7 @@ impl Schema {
             Ok::<_, mysql_async::Error>((highest.collect::<BTreeMap<_, _>>(), counters))
         };
         let (highest, counters) = within(self.timeout * 12, work).await?;
-        let of = |(nth, of): (u64, &Highest<'_>)| {
+        let of = |(nth, of): (u64, &AskedHighest<'_>)| {
             let counter = counters.get(&case.fold(of.schema, of.table)).copied();
             above(highest.get(&nth).and_then(Option::as_deref), counter, of.id_max)
         };

@@ -12,7 +12,7 @@ use super::name::{self, Path};
 pub const TAKEN_MAX: u32 = 10_000_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum CallForm {
     /// The next id.
     Next,
     /// The last one that the session drew.
@@ -41,7 +41,7 @@ pub struct Call {
     pub span: Span,
     /// The client's `?` before it.
     pub params_before: u32,
-    pub form: Form,
+    pub form: CallForm,
     /// `NEXT VALUE FOR` and `PREVIOUS VALUE FOR`: no function can be meant.
     pub in_words: bool,
     /// The generator's name.
@@ -115,19 +115,19 @@ fn is_in_chunk(bytes: &[u8; CHUNK + 2]) -> bool {
 
 /// A call that begins with `first`, which was read. The lexer ends up after it; where there is none, it stays
 /// where it is.
-fn call(lexer: &mut Lexer<'_>, first: Token) -> Result<Option<(Form, bool, Path, Span)>, Odd> {
+fn call(lexer: &mut Lexer<'_>, first: Token) -> Result<Option<(CallForm, bool, Path, Span)>, Odd> {
     if first.kind != TokenKind::Word {
         return Ok(None);
     }
     let mut ahead = lexer.clone();
     let read = if lexer.is_word(first, "NEXT") {
-        in_words(&mut ahead)?.map(|path| (Form::Next, true, path))
+        in_words(&mut ahead)?.map(|path| (CallForm::Next, true, path))
     } else if lexer.is_word(first, "PREVIOUS") {
-        in_words(&mut ahead)?.map(|path| (Form::Previous, true, path))
+        in_words(&mut ahead)?.map(|path| (CallForm::Previous, true, path))
     } else if lexer.is_word(first, "NEXTVAL") {
-        argument(&mut ahead)?.map(|path| (Form::Next, false, path))
+        argument(&mut ahead)?.map(|path| (CallForm::Next, false, path))
     } else if lexer.is_word(first, "LASTVAL") {
-        argument(&mut ahead)?.map(|path| (Form::Previous, false, path))
+        argument(&mut ahead)?.map(|path| (CallForm::Previous, false, path))
     } else if lexer.is_word(first, "ROWSTAMP_TAKE") {
         taken(&mut ahead)?
     } else {
@@ -164,7 +164,7 @@ fn argument(lexer: &mut Lexer<'_>) -> Result<Option<Path>, Odd> {
 }
 
 /// `(g, n)`. What is no number goes up to the closing parenthesis.
-fn taken(lexer: &mut Lexer<'_>) -> Result<Option<(Form, bool, Path)>, Odd> {
+fn taken(lexer: &mut Lexer<'_>) -> Result<Option<(CallForm, bool, Path)>, Odd> {
     if !lexer.eat_punct(b'(')? {
         return Ok(None);
     }
@@ -185,7 +185,7 @@ fn taken(lexer: &mut Lexer<'_>) -> Result<Option<(Form, bool, Path)>, Odd> {
         let token = lexer.next()?;
         match token.kind {
             TokenKind::Punct(b'(') => depth += 1,
-            TokenKind::Punct(b')') if depth == 0 => return Ok(Some((Form::Take(number), false, path))),
+            TokenKind::Punct(b')') if depth == 0 => return Ok(Some((CallForm::Take(number), false, path))),
             TokenKind::Punct(b')') => depth -= 1,
             _ if token.ends_statement() => return Ok(None),
             _ => {}

@@ -4,7 +4,7 @@
 use crate::sql::dialect::Dialect;
 use crate::sql::lex::{Lexer, Odd, Span, Token, TokenKind, is_blank};
 use crate::sql::reads::Reads;
-use crate::sql::statement::dynamic::{self, Dynamic, Literal, Source};
+use crate::sql::statement::dynamic::{self, Dynamic, Literal, TextSource};
 
 /// Bytes of a statement that are looked at: more than the comments at its start take.
 pub const LOOK_BYTES_MAX: usize = 8 * 1024;
@@ -183,7 +183,7 @@ pub fn executed(text: &[u8], dialect: Dialect) -> Option<Executed> {
     let alone = is_stripped(text.get(lexer.position() as usize..)?);
     match read {
         Dynamic::Execute { name, .. } => Some(Executed::Name { name, alone }),
-        Dynamic::Immediate { source: Source::Literal(Literal { text, .. }), .. } => {
+        Dynamic::Immediate { source: TextSource::Literal(Literal { text, .. }), .. } => {
             Some(Executed::Text { text, alone })
         }
         _ => None,

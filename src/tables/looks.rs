@@ -26,7 +26,7 @@ use crate::ids::Generator;
 use crate::rewrite::plan::Lookup;
 use crate::rewrite::plan::target::Target;
 use crate::rules::model::{Collide, ColumnShape, Explicit};
-use crate::schema::{HIGHEST_PER_QUERY, Highest, Schema, SchemaError};
+use crate::schema::{AskedHighest, HIGHEST_PER_QUERY, Schema, SchemaError};
 use crate::table_use::Unseen;
 
 /// A statement that hides a collision has its table looked at before it, where the last look is older. Tables in use are looked at
@@ -362,7 +362,8 @@ impl Tables {
         targets: &[(Arc<Target>, ColumnShape)],
     ) -> Result<(), TableError> {
         let begun = Instant::now();
-        let mut asked: Vec<Highest<'_>> = targets.iter().map(|of| asked(of, self.reach(&of.0))).collect();
+        let mut asked: Vec<AskedHighest<'_>> =
+            targets.iter().map(|of| asked(of, self.reach(&of.0))).collect();
         let mut of: Vec<&Target> = targets.iter().map(|(target, _)| &**target).collect();
         // A generator has two ranges at most.
         for _ in 0..3 {
@@ -373,7 +374,7 @@ impl Tables {
                 // If the highest id is in the range of another proxy, lower ids may lie in a range of this proxy.
                 let last =
                     self.generators.with(&target.rule.generator, |generator| generator.last_below(highest));
-                below.extend(last.map(|last| (Highest { id_max: Some(last), ..*asked }, target)));
+                below.extend(last.map(|last| (AskedHighest { id_max: Some(last), ..*asked }, target)));
             }
             (asked, of) = below.into_iter().unzip();
             if asked.is_empty() {
@@ -449,7 +450,8 @@ impl Tables {
             return Ok(known);
         }
         let (name, table) = (&target.rule.schema, &target.table);
-        let found = schema.index_begins_with(Highest { schema: name, table, column, id_max: None }).await?;
+        let found =
+            schema.index_begins_with(AskedHighest { schema: name, table, column, id_max: None }).await?;
         *target.usage.looks.has_index.lock() = Some(found);
         Ok(found)
     }
@@ -472,6 +474,6 @@ impl Tables {
     }
 }
 
-fn asked((target, column): &(Arc<Target>, ColumnShape), reach: Option<u64>) -> Highest<'_> {
-    Highest { schema: &target.rule.schema, table: &target.table, column, id_max: reach }
+fn asked((target, column): &(Arc<Target>, ColumnShape), reach: Option<u64>) -> AskedHighest<'_> {
+    AskedHighest { schema: &target.rule.schema, table: &target.table, column, id_max: reach }
 }

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use crate::rules::column::Meant;
 use crate::rules::model::{Mode, Rule, TableShape};
-use crate::schema::{Highest, LiveTable, Schema, TABLES_PER_READING, TableKind};
+use crate::schema::{AskedHighest, LiveTable, Schema, TABLES_PER_READING, TableKind};
 use crate::table_name::TableName;
 use crate::tables::{Common, TableError, Tables};
 
@@ -137,9 +137,9 @@ impl Tables {
         let mut new: Vec<&mut Live> = live.iter_mut().filter(is_new).collect();
         progress.begin("reading the highest ids of tables", new.len());
         for new in new.chunks_mut(TABLES_PER_READING) {
-            let asked: Vec<(usize, Highest<'_>)> =
+            let asked: Vec<(usize, AskedHighest<'_>)> =
                 new.iter().enumerate().filter_map(|(nth, one)| Some((nth, self.asked_of(one)?))).collect();
-            let (places, asked): (Vec<usize>, Vec<Highest<'_>>) = asked.into_iter().unzip();
+            let (places, asked): (Vec<usize>, Vec<AskedHighest<'_>>) = asked.into_iter().unzip();
             let highest = match &self.common.schema {
                 Some(schema) => schema.highest_ids_of(self.common.case, &asked).await?,
                 None => Vec::new(),
@@ -154,10 +154,10 @@ impl Tables {
         Ok(())
     }
 
-    fn asked_of<'a>(&self, one: &'a Live) -> Option<Highest<'a>> {
+    fn asked_of<'a>(&self, one: &'a Live) -> Option<AskedHighest<'a>> {
         let (_, id_max) = self.asked_for_ids(&one.rule)?;
         let column = one.shape.column(&one.rule.column)?;
-        Some(Highest { schema: &one.rule.schema, table: &one.table, column, id_max })
+        Some(AskedHighest { schema: &one.rule.schema, table: &one.table, column, id_max })
     }
 }
 

@@ -93,8 +93,9 @@ fn of_sequence(sequence: &Sequence, row: GeneratorRow) -> GeneratorRow {
 }
 
 fn of_timestamp(timestamp: &Timestamp, row: GeneratorRow) -> GeneratorRow {
-    let timestamp::Stats { position, ahead, reserved, leap, epoch, end, node, trouble, held, .. } =
-        timestamp.stats();
+    let timestamp::TimestampStats {
+        position, ahead, reserved, leap, epoch, end, node, trouble, held, ..
+    } = timestamp.stats();
     let until = |end: u64, now: u64| Duration::from_micros(end.saturating_sub(now));
     let left = until(reserved.micros(), position.micros());
     let state = match (held, trouble) {

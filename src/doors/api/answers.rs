@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use utoipa::ToSchema;
 
 use crate::doors::api::login::{LoggedIn, Visitor};
-use crate::doors::api::office::Office;
+use crate::doors::api::office::ApiOffice;
 use crate::doors::api::problem::Problem;
 use crate::doors::api::wanted::Wanted;
 use crate::doors::issuer::{Caller, Issuer, Shape};
@@ -127,7 +127,7 @@ pub(super) struct Decoded {
     )
 )]
 pub(super) async fn draw(
-    State(office): State<Arc<Office>>,
+    State(office): State<Arc<ApiOffice>>,
     LoggedIn(caller): LoggedIn,
     InPath(name): InPath<String>,
     wanted: Wanted,
@@ -169,7 +169,7 @@ async fn drawn(issuer: &Issuer, caller: &Caller, name: &str, wanted: &Wanted) ->
     )
 )]
 pub(super) async fn list(
-    State(office): State<Arc<Office>>,
+    State(office): State<Arc<ApiOffice>>,
     LoggedIn(caller): LoggedIn,
 ) -> Result<Response, Problem> {
     let issuer = &office.issuer;
@@ -191,7 +191,7 @@ pub(super) async fn list(
     )
 )]
 pub(super) async fn look(
-    State(office): State<Arc<Office>>,
+    State(office): State<Arc<ApiOffice>>,
     LoggedIn(caller): LoggedIn,
     InPath(name): InPath<String>,
 ) -> Result<Response, Problem> {
@@ -215,7 +215,7 @@ pub(super) async fn look(
     )
 )]
 pub(super) async fn decode(
-    State(office): State<Arc<Office>>,
+    State(office): State<Arc<ApiOffice>>,
     LoggedIn(caller): LoggedIn,
     InPath((name, id)): InPath<(String, String)>,
 ) -> Result<Response, Problem> {
@@ -233,7 +233,7 @@ pub(super) async fn decode(
     security(()),
     responses((status = 200, description = "The OpenAPI document of this API. It needs no login", content_type = "application/json"))
 )]
-pub(super) async fn document(State(office): State<Arc<Office>>) -> Response {
+pub(super) async fn document(State(office): State<Arc<ApiOffice>>) -> Response {
     body(office.document.clone())
 }
 

@@ -11,7 +11,7 @@ use utoipa_axum::routes;
 
 use super::answers;
 use super::compat::Service;
-use super::office::Office;
+use super::office::ApiOffice;
 use super::problem::{Problem, ProblemBody};
 use crate::doors::issuer::shortened;
 
@@ -51,7 +51,7 @@ impl Modify for Logins {
 }
 
 /// The paths, and the document as JSON.
-pub(super) fn router() -> (Router<Arc<Office>>, String) {
+pub(super) fn router() -> (Router<Arc<ApiOffice>>, String) {
     let (router, document) = OpenApiRouter::with_openapi(Document::openapi())
         .routes(routes!(answers::list))
         .routes(routes!(answers::look))

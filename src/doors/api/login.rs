@@ -16,7 +16,7 @@ use subtle::ConstantTimeEq;
 use tokio::time::Instant;
 use zeroize::Zeroizing;
 
-use super::office::Office;
+use super::office::ApiOffice;
 use super::problem::Problem;
 use crate::address::lobby::Place;
 use crate::doors::issuer::Caller;
@@ -32,7 +32,7 @@ const SHOWN_CHARS_MAX: usize = 64;
 
 /// The client of one connection.
 pub(super) struct Visitor {
-    pub(super) office: Arc<Office>,
+    pub(super) office: Arc<ApiOffice>,
     /// `None`: over a Unix socket.
     from: Option<IpAddr>,
     /// `from` as text, for the log and the audit.
@@ -63,7 +63,7 @@ struct LetIn {
 
 impl Visitor {
     pub(super) fn new(
-        office: Arc<Office>,
+        office: Arc<ApiOffice>,
         (from, is_tls): (Option<IpAddr>, bool),
         id: u64,
         (most, place): (u64, Place),

@@ -18,13 +18,13 @@ use std::sync::Arc;
 use self::compat::Paths;
 pub use self::compat::Service;
 use self::login::Visitor;
-use self::office::Office;
+use self::office::ApiOffice;
 use super::entry::{End, Guest, Protocol};
 use super::issuer::Issuer;
 
 /// The HTTP API.
 pub struct Api {
-    office: Arc<Office>,
+    office: Arc<ApiOffice>,
     paths: Arc<Paths>,
 }
 
@@ -32,7 +32,7 @@ impl Api {
     /// `is_answered` says of another service whether its paths are answered. It is asked for each request, so that a reload counts.
     pub fn new(issuer: Issuer, is_answered: impl Fn(Service) -> bool + Send + Sync + 'static) -> Api {
         let (router, document) = document::router();
-        let office = Arc::new(Office::new(issuer, document));
+        let office = Arc::new(ApiOffice::new(issuer, document));
         Api { paths: Arc::new(Paths::new(router, &office, is_answered)), office }
     }
 }

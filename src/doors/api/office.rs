@@ -13,7 +13,7 @@ use crate::users::throttle::Throttle;
 const TELL_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The state that all clients of the door share.
-pub(super) struct Office {
+pub(super) struct ApiOffice {
     pub(super) issuer: Issuer,
     pub(super) throttle: Arc<Throttle>,
     /// The OpenAPI document.
@@ -28,9 +28,9 @@ struct Told {
     since: u64,
 }
 
-impl Office {
-    pub(super) fn new(issuer: Issuer, document: String) -> Office {
-        Office { issuer, throttle: Arc::default(), document, wrong_tokens: Mutex::default() }
+impl ApiOffice {
+    pub(super) fn new(issuer: Issuer, document: String) -> ApiOffice {
+        ApiOffice { issuer, throttle: Arc::default(), document, wrong_tokens: Mutex::default() }
     }
 
     pub(super) fn tell_of_wrong_token(&self, client: &str) {

@@ -14,7 +14,7 @@ use crate::users::Roster;
 use crate::users::throttle::Throttle;
 
 /// The state that all clients of the door share.
-pub(super) struct Office {
+pub(super) struct RespOffice {
     pub(super) issuer: Issuer,
     pub(super) throttle: Arc<Throttle>,
     /// `proxy.name`
@@ -23,7 +23,7 @@ pub(super) struct Office {
 }
 
 pub(super) struct RespSession {
-    pub(super) office: Arc<Office>,
+    pub(super) office: Arc<RespOffice>,
     pub(super) from: Option<IpAddr>,
     pub(super) id: u64,
     pub(super) node: ClusterNode,
@@ -49,7 +49,7 @@ pub(super) enum Then {
 }
 
 impl RespSession {
-    pub(super) fn new(office: Arc<Office>, guest: &Guest<'_>) -> RespSession {
+    pub(super) fn new(office: Arc<RespOffice>, guest: &Guest<'_>) -> RespSession {
         let roster = office.issuer.users.roster();
         RespSession {
             from: guest.from,

@@ -11,7 +11,7 @@ use tokio::io::{AsyncWriteExt, ReadBuf};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::client::{Office, RespSession, Then};
+use super::client::{RespOffice, RespSession, Then};
 use super::command::{Command, What};
 use super::request::{Args, Limits, Parsed, parse};
 use crate::address::lobby::Place;
@@ -30,13 +30,13 @@ thread_local! {
 }
 
 /// The Redis protocol.
-pub struct Redis(Arc<Office>);
+pub struct Redis(Arc<RespOffice>);
 
 impl Redis {
     /// `proxy`: its name.
     pub fn new(issuer: Issuer, proxy: &str) -> Redis {
         let (throttle, proxy) = (Arc::default(), proxy.to_owned());
-        Redis(Arc::new(Office { issuer, throttle, proxy, since: Instant::now() }))
+        Redis(Arc::new(RespOffice { issuer, throttle, proxy, since: Instant::now() }))
     }
 }
 

@@ -21,7 +21,7 @@ pub(in crate::proxy) struct Identity {
 }
 
 /// The two streams, when the server has answered.
-pub(in crate::proxy) struct Answered {
+pub(in crate::proxy) struct Exchanged {
     pub(in crate::proxy) client: Stream,
     pub(in crate::proxy) server: Stream,
     /// Bytes of the client's next command that were read already.
@@ -51,7 +51,7 @@ pub(in crate::proxy) async fn run(
     (capabilities, strips_tracking): (Capabilities, bool),
     seat: &Seat<Vec<u8>>,
     context: &LoginContext,
-) -> Result<Answered, LoginError> {
+) -> Result<Exchanged, LoginError> {
     // The client's command had number 0.
     let (mut client, mut server) = (PacketStream::resumed(client, 1), PacketStream::new(server));
     let exchange = async {
@@ -84,5 +84,5 @@ pub(in crate::proxy) async fn run(
     let changed = result?;
     let (client, client_buffered) = client.take_parts().ok_or_else(lost)?;
     let (server, _) = server.take_parts().ok_or_else(lost)?;
-    Ok(Answered { client, server, client_buffered, changed })
+    Ok(Exchanged { client, server, client_buffered, changed })
 }

@@ -145,7 +145,7 @@ fn server_side(settings: &BackendTls) -> Result<ServerSide, TlsError> {
         BackendTlsMode::VerifyCa => Some(chain_verifier(settings, "verify_ca")?),
         BackendTlsMode::VerifyIdentity => Some(chain_verifier(settings, "verify_identity")?),
     };
-    let verifier = Verifier { chain, with_name: settings.mode == BackendTlsMode::VerifyIdentity };
+    let verifier = CertificateVerifier { chain, with_name: settings.mode == BackendTlsMode::VerifyIdentity };
     let keys = ["backend.tls.cert", "backend.tls.key"];
     let config = client_config(Arc::new(verifier), keys, settings.identity.as_ref())?;
     let connector = TlsConnector::from(Arc::new(config));
@@ -206,7 +206,7 @@ pub fn self_made_fault(listen: &ListenTls, state_path: &Path) -> Option<TlsError
 pub fn client_faults(keys: [&'static str; 3], ca: &Path, identity: Option<&TlsIdentity>) -> Vec<TlsError> {
     let [ca_key, cert_key, key_key] = keys;
     let ca_fault = roots(ca_key, ca).err();
-    let verifier = Arc::new(Verifier { chain: None, with_name: false });
+    let verifier = Arc::new(CertificateVerifier { chain: None, with_name: false });
     let mut found: Vec<_> =
         ca_fault.into_iter().chain(client_config(verifier, [cert_key, key_key], identity).err()).collect();
     found.retain(TlsError::is_of_content);
@@ -246,14 +246,14 @@ fn roots(key: &'static str, path: &Path) -> Result<RootCertStore, TlsError> {
 
 /// The verification of the server's certificate, as far as MySQL's ssl modes go.
 #[derive(Debug)]
-struct Verifier {
+struct CertificateVerifier {
     /// `None`: not at all, not even whether the certificate can be parsed: servers still have X.509
     /// version 1 ones, made by hand.
     chain: Option<Arc<WebPkiServerVerifier>>,
     with_name: bool,
 }
 
-impl ServerCertVerifier for Verifier {
+impl ServerCertVerifier for CertificateVerifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,

@@ -1,8 +1,6 @@
 //! Executions of prepared statements with calls that draw ids: each draws again, and binds the ids to the parameters that
 //! stand for its calls. From here on the execution is read as if the client had bound them.
 
-use std::sync::Arc;
-
 use crate::mysql::bulk::put_integer;
 use crate::mysql::error::Refusal;
 use crate::mysql::prepared::{Param, ParamType, ParamValue, id_bytes};
@@ -13,10 +11,10 @@ use crate::proxy::decide::verdict::refused;
 use crate::proxy::known::Known;
 use crate::proxy::known::drawn::{DrawParam, DrawnIds, PreparedDraws};
 use crate::proxy::known::need::{Need, Unsent};
-use crate::rewrite::draws::Value;
+use crate::rewrite::draws::CallValue;
 use crate::sql::digest::Digest;
-use crate::sql::draws::Form;
-use crate::tables::{DrawnFrom, Tables};
+use crate::sql::draws::CallForm;
+use crate::tables::DrawnFrom;
 
 /// Draws the ids of an execution of statement `id`. Returns its payload with them, what was taken, and the digest of the
 /// client's text.
@@ -38,7 +36,7 @@ pub(crate) fn draw(
     let mut wanted = Vec::with_capacity(sets * draws.params.len());
     for _ in 0..sets {
         for param in &draws.params {
-            wanted.push(wanted_by(known, by.tables, param)?);
+            wanted.push(wanted_by(known, by, param)?);
         }
     }
     let (values, taken) = values(known, by, &wanted)?;
@@ -49,10 +47,11 @@ pub(crate) fn draw(
     Ok((bound, taken, draws.digest.clone()))
 }
 
-fn wanted_by(known: &mut Known, tables: &Arc<Tables>, param: &DrawParam) -> Result<Wanted, Unsent> {
+fn wanted_by(known: &mut Known, by: Basis<'_>, param: &DrawParam) -> Result<Wanted, Unsent> {
+    let tables = by.tables;
     let name = &param.generator;
     let has_sequences = known.session.presumed_dialect().is_mariadb();
-    let target = match tables.drawn_from(&name.schema, &name.table, has_sequences) {
+    let target = match tables.drawn_from(&name.schema, &name.table, has_sequences, (by.clock)()) {
         DrawnFrom::Generator(target) => target,
         DrawnFrom::Unknown if known.supplied.may_ask() => return Err(Need::Sequences(tables.clone()).into()),
         DrawnFrom::Unknown => {
@@ -68,9 +67,9 @@ fn wanted_by(known: &mut Known, tables: &Arc<Tables>, param: &DrawParam) -> Resu
         }
     };
     let what = match param.form {
-        Form::Next => What::Ids(1),
-        Form::Previous => What::Last,
-        Form::Take(n) => What::Ids(n.unwrap_or_default().into()),
+        CallForm::Next => What::Ids(1),
+        CallForm::Previous => What::Last,
+        CallForm::Take(n) => What::Ids(n.unwrap_or_default().into()),
     };
     Ok(Wanted { target: Some(target), what })
 }
@@ -87,7 +86,7 @@ fn sets(params: &Params<'_>, client_params: u16) -> Result<usize, Refusal> {
 }
 
 /// The execution with `values` bound to the calls' parameters, those of each set in turn.
-fn bound(params: Params<'_>, draws: &PreparedDraws, values: &[Value]) -> Option<Vec<u8>> {
+fn bound(params: Params<'_>, draws: &PreparedDraws, values: &[CallValue]) -> Option<Vec<u8>> {
     match params {
         Params::One(execute) => {
             let bytes: Vec<_> = values.iter().map(|value| value.id().map(id_bytes)).collect();

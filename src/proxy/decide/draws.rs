@@ -13,17 +13,17 @@ use crate::proxy::known::Known;
 use crate::proxy::known::drawn::{DrawParam, DrawnIds, PreparedDraws};
 use crate::proxy::known::need::{Need, Unsent};
 use crate::proxy::known::temporary::Hidden;
-use crate::rewrite::draws::{Value, refusal, write};
+use crate::rewrite::draws::{CallValue, refusal, write};
 use crate::rewrite::plan::PARAMS_MAX;
 use crate::rewrite::plan::target::Target;
 use crate::rules::model::GeneratorName;
 use crate::sql::dialect::Dialect;
 use crate::sql::digest::{Digest, digest};
-use crate::sql::draws::{self, Call, CallPlace, Form, TAKEN_MAX};
+use crate::sql::draws::{self, Call, CallForm, CallPlace, TAKEN_MAX};
 use crate::sql::lex::Lexer;
 use crate::sql::name;
 use crate::table_name::TableName;
-use crate::tables::{DrawnFrom, Tables};
+use crate::tables::DrawnFrom;
 use crate::users::{Charge, Right, Unsure, User};
 
 /// The result of drawing ids for a packet's calls.
@@ -67,7 +67,7 @@ pub(crate) fn draw(
     }
     let mut meant: Vec<Meant<'_>> = Vec::with_capacity(draws.calls.len());
     for call in &draws.calls {
-        meant.push((call, meant_by(known, tables, text, call)?));
+        meant.push((call, meant_by(known, by, text, call)?));
     }
     if meant.iter().all(|(_, target)| target.is_none()) {
         return Ok(Drawing::Nothing);
@@ -92,11 +92,11 @@ pub(crate) fn draw(
 /// The generator that a call draws from. `None`: the call is the server's own. A call that cannot be served is refused.
 fn meant_by(
     known: &mut Known,
-    tables: &Arc<Tables>,
+    by: Basis<'_>,
     text: &[u8],
     call: &Call,
 ) -> Result<Option<Arc<Target>>, Unsent> {
-    let session = &known.session;
+    let (tables, session) = (by.tables, &known.session);
     let state = session.state().ok_or_else(state_unknown)?;
     let dialect = &state.dialect;
     let decoded = |token| name::decode(text, token, dialect.charset);
@@ -106,7 +106,7 @@ fn meant_by(
         None => state.database.as_deref().map(Into::into),
     };
     let (Some(schema), Some(generator)) = (schema, generator) else { return Ok(None) };
-    let target = match tables.drawn_from(&schema, &generator, dialect.is_mariadb()) {
+    let target = match tables.drawn_from(&schema, &generator, dialect.is_mariadb(), (by.clock)()) {
         DrawnFrom::Other => return Ok(None),
         DrawnFrom::Unknown if known.supplied.may_ask() => return Err(Need::Sequences(tables.clone()).into()),
         DrawnFrom::Unknown => {
@@ -144,7 +144,7 @@ pub(crate) fn values(
     known: &mut Known,
     by: Basis<'_>,
     wanted: &[Wanted],
-) -> Result<(Vec<Value>, Vec<DrawnIds>), Unsent> {
+) -> Result<(Vec<CallValue>, Vec<DrawnIds>), Unsent> {
     let drawer = drawer(known, by)?;
     let mut blocks: Vec<(Arc<Target>, IdBlock, Option<Charge<'_>>)> = Vec::new();
     for target in wanted.iter().filter_map(|one| one.target.as_ref()) {
@@ -166,7 +166,7 @@ pub(crate) fn values(
     let mut values = Vec::with_capacity(wanted.len());
     for one in wanted {
         let Some(target) = &one.target else {
-            values.push(Value::Left);
+            values.push(CallValue::Left);
             continue;
         };
         let before = taken.iter_mut().find(|one| one.target == *target);
@@ -175,11 +175,11 @@ pub(crate) fn values(
             What::Last => {
                 let drawn = before.map(|before| before.last);
                 let id = drawn.or_else(|| known.session.drawn.last(&target.rule.generator));
-                values.push(id.map_or(Value::Null, Value::Id));
+                values.push(id.map_or(CallValue::Null, CallValue::Id));
                 continue;
             }
             What::Shown => {
-                values.push(Value::Id(1));
+                values.push(CallValue::Id(1));
                 continue;
             }
         };
@@ -189,7 +189,7 @@ pub(crate) fn values(
         let (first, end) = (block.nth(*used).ok_or_else(no_ids)?, *used + n);
         let id = block.nth(end - 1).ok_or_else(no_ids)?;
         *used = end;
-        values.push(Value::Id(first));
+        values.push(CallValue::Id(first));
         match before {
             Some(before) => before.last = id,
             None => taken.push(DrawnIds { target: target.clone(), first, last: id }),
@@ -293,9 +293,9 @@ impl Wanted {
     fn by(call: &Call, target: Option<Arc<Target>>) -> Self {
         let what = match call.form {
             _ if call.place == CallPlace::Explained => What::Shown,
-            Form::Next => What::Ids(1),
-            Form::Previous => What::Last,
-            Form::Take(n) => What::Ids(n.unwrap_or_default().into()),
+            CallForm::Next => What::Ids(1),
+            CallForm::Previous => What::Last,
+            CallForm::Take(n) => What::Ids(n.unwrap_or_default().into()),
         };
         Wanted { target, what }
     }
@@ -306,19 +306,19 @@ fn prepared(
     meant: &[Meant<'_>],
     client_params: u32,
     digest: Digest,
-) -> Result<(Vec<Value>, PreparedDraws), Refusal> {
+) -> Result<(Vec<CallValue>, PreparedDraws), Refusal> {
     let mut values = Vec::with_capacity(meant.len());
     let mut params: Vec<DrawParam> = Vec::new();
     for (call, target) in meant {
         values.push(match target {
-            None => Value::Left,
-            Some(_) if call.place == CallPlace::Explained => Value::Id(1),
+            None => CallValue::Left,
+            Some(_) if call.place == CallPlace::Explained => CallValue::Id(1),
             Some(target) => {
                 let GeneratorName { schema, name } = &target.rule.generator;
                 let index = call.params_before as usize + params.len();
                 let index = u16::try_from(index).map_err(|_| no_room())?;
                 params.push(DrawParam { index, form: call.form, generator: TableName::new(schema, name) });
-                Value::Param
+                CallValue::Param
             }
         });
     }
@@ -353,9 +353,9 @@ fn no_ids() -> Refusal {
 /// The function that the call would be, were it the server's own.
 fn function(call: &Call, dialect: &Dialect) -> Option<&'static str> {
     match call.form {
-        Form::Take(_) => Some("ROWSTAMP_TAKE"),
+        CallForm::Take(_) => Some("ROWSTAMP_TAKE"),
         _ if call.in_words || dialect.is_mariadb() => None,
-        Form::Next => Some("NEXTVAL"),
-        Form::Previous => Some("LASTVAL"),
+        CallForm::Next => Some("NEXTVAL"),
+        CallForm::Previous => Some("LASTVAL"),
     }
 }

@@ -216,7 +216,7 @@ fn fill(
     }
     let (filled, note) = match params {
         Params::One(execute) => {
-            let draft = execution::Draft::new(prepared, &execute, meaning)?;
+            let draft = execution::ExecutionDraft::new(prepared, &execute, meaning)?;
             let (ids, last) = (draft.ids, draft.last);
             let (block, note) = take_for(known, by, prepared, ids, &draft.explicit, last, 1)?;
             match block {
@@ -225,7 +225,7 @@ fn fill(
             }
         }
         Params::Bulk(bulk) => {
-            let draft = bulk::Draft::new(prepared, &bulk, meaning)?;
+            let draft = bulk::BulkDraft::new(prepared, &bulk, meaning)?;
             if let Some(why) = too_many_sets(&prepared.insert, draft.sets) {
                 return Err(refused(why).into());
             }

@@ -10,7 +10,7 @@ use crate::proxy::decide::Basis;
 use crate::proxy::decide::params::{Params, meaning};
 use crate::proxy::decide::verdict::{Verdict, refused};
 use crate::proxy::known::Known;
-use crate::proxy::known::explicit::Explicit;
+use crate::proxy::known::explicit::ExplicitIds;
 use crate::proxy::known::need::{Need, Unsent};
 use crate::proxy::known::note::Note;
 use crate::rewrite::plan::Lookup;
@@ -117,10 +117,10 @@ pub(crate) fn native_execution(
     let params = Params::parse(by.command, payload, expected).ok()?;
     let (execution, meaning) = (params.build(), meaning(known, prepared).ok()?);
     let explicit = match params {
-        Params::One(one) => execution::Draft::new(prepared, &one, meaning).ok()?.explicit,
-        Params::Bulk(bulk) => bulk::Draft::new(prepared, &bulk, meaning).ok()?.explicit,
+        Params::One(one) => execution::ExecutionDraft::new(prepared, &one, meaning).ok()?.explicit,
+        Params::Bulk(bulk) => bulk::BulkDraft::new(prepared, &bulk, meaning).ok()?.explicit,
     };
-    let explicit = Explicit::expect(by.tables, target, 0, &explicit).into_iter().collect();
+    let explicit = ExplicitIds::expect(by.tables, target, 0, &explicit).into_iter().collect();
     let effects = Effects { natively: vec![target.clone()], ..Effects::default() };
     Some((source.text.clone()?, execution, Note::statements(Vec::new(), explicit, effects)))
 }

@@ -163,8 +163,10 @@ fn execution_of(known: &Known, prepared: &PreparedInsert, params: &Params<'_>) -
                 Err(why) => Outcome::Refused(why.to_string()),
             };
         }
-        Params::One(execute) => execution::Draft::new(prepared, execute, meaning).map(|draft| draft.ids),
-        Params::Bulk(bulk) => match bulk::Draft::new(prepared, bulk, meaning) {
+        Params::One(execute) => {
+            execution::ExecutionDraft::new(prepared, execute, meaning).map(|draft| draft.ids)
+        }
+        Params::Bulk(bulk) => match bulk::BulkDraft::new(prepared, bulk, meaning) {
             Ok(draft) => match too_many_sets(&prepared.insert, draft.sets) {
                 Some(why) => return Outcome::Refused(why),
                 None => Ok(draft.ids().unwrap_or(u32::MAX)),

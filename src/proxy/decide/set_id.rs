@@ -11,7 +11,7 @@ use crate::proxy::decide::Basis;
 use crate::proxy::decide::ids::take;
 use crate::proxy::decide::verdict::{FilledPacket, Verdict, refused};
 use crate::proxy::known::Known;
-use crate::proxy::known::explicit::Explicit;
+use crate::proxy::known::explicit::ExplicitIds;
 use crate::proxy::known::explicit::set_id::{NextIds, SetId};
 use crate::proxy::known::need::{Need, Unsent};
 use crate::rewrite::plan::target::Target;
@@ -40,7 +40,7 @@ pub(crate) fn numbered_by_server(
         may_be_written(&insert.target)?;
         let highest = [&insert.explicit[..], &[next.highest(insert.ids)]].concat();
         if insert.stage.is_none() {
-            explicit.extend(Explicit::expect(tables, &insert.target, insert.statement, &highest));
+            explicit.extend(ExplicitIds::expect(tables, &insert.target, insert.statement, &highest));
         }
         if insert.stage.is_some() || next.is_passed_by(&insert.explicit) {
             plan.effects.natively.push(insert.target);
@@ -56,15 +56,15 @@ pub(crate) fn expect(
     (insert, target): (&InsertPlan, &Arc<Target>),
     (ids, explicit): (u32, &[i128]),
     writes_each: bool,
-) -> Result<Option<Explicit>, Refusal> {
+) -> Result<Option<ExplicitIds>, Refusal> {
     let (SetId::Taken(next), Some(n)) = (known.session.set_id, NonZeroU64::new(ids.into())) else {
-        return Ok(Explicit::expect(tables, target, insert.statement, explicit));
+        return Ok(ExplicitIds::expect(tables, target, insert.statement, explicit));
     };
     may_be_written(target)?;
     next.objection(insert, (ids, explicit), writes_each).map_or(Ok(()), Err)?;
     let block = next.block(n)?;
     let written = [explicit, &[block.first().into(), block.last().into()]].concat();
-    Ok(Explicit::expect(tables, target, insert.statement, &written))
+    Ok(ExplicitIds::expect(tables, target, insert.statement, &written))
 }
 
 /// The ids of an INSERT: the generator's, unless the client says which.

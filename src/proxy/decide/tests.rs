@@ -15,7 +15,7 @@ use crate::proxy::decide::unconcerned::{self, Unconcerned};
 use crate::proxy::decide::verdict::{FilledPacket, Verdict};
 use crate::proxy::decide::{Basis, execution, text};
 use crate::proxy::known::Known;
-use crate::proxy::known::explicit::Explicit;
+use crate::proxy::known::explicit::ExplicitIds;
 use crate::proxy::known::explicit::set_id::{NextIds, SetId};
 use crate::proxy::known::need::{Need, Right, Supplied, Unsent};
 use crate::proxy::known::note::Note;
@@ -188,7 +188,7 @@ fn said_note(note: &Note) -> String {
     said
 }
 
-fn said_explicit(explicit: &[Explicit]) -> String {
+fn said_explicit(explicit: &[ExplicitIds]) -> String {
     explicit.iter().fold(String::new(), |said, one| said + &format!("; the client wrote {:?}", one.ids))
 }
 

@@ -8,7 +8,7 @@ use crate::ids::block::IdBlock;
 use crate::mysql::error::Refusal;
 use crate::mysql::prepared::ParamType;
 use crate::mysql::reader::Malformed;
-use crate::proxy::known::explicit::Explicit;
+use crate::proxy::known::explicit::ExplicitIds;
 use crate::proxy::known::inserts::InsertReply;
 use crate::proxy::known::note::Note;
 use crate::proxy::known::statements::Kept;
@@ -108,7 +108,7 @@ pub(crate) struct FilledPacket {
     pub(crate) plan: Plan,
     pub(crate) blocks: Vec<IdBlock>,
     pub(crate) inserts: Vec<InsertReply>,
-    pub(crate) explicit: Vec<Explicit>,
+    pub(crate) explicit: Vec<ExplicitIds>,
 }
 
 pub(crate) fn refused(why: impl Display) -> Refusal {

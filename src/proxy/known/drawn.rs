@@ -8,7 +8,7 @@ use crate::mysql::prepared::{Expected, ParamType};
 use crate::rewrite::plan::target::Target;
 use crate::rules::model::GeneratorName;
 use crate::sql::digest::Digest;
-use crate::sql::draws::Form;
+use crate::sql::draws::CallForm;
 use crate::table_name::TableName;
 use crate::tables::Tables;
 use crate::tables::locks::SendBy;
@@ -46,7 +46,7 @@ pub(crate) struct PreparedDraws {
 pub(crate) struct DrawParam {
     /// Among the client's and these.
     pub(crate) index: u16,
-    pub(crate) form: Form,
+    pub(crate) form: CallForm,
     /// The name of the generator, by the session's default database at that time.
     pub(crate) generator: TableName,
 }

@@ -13,7 +13,7 @@ use crate::tables::Tables;
 
 /// The explicit ids of one statement that is under way.
 #[derive(Debug)]
-pub(crate) struct Explicit {
+pub(crate) struct ExplicitIds {
     /// Which result of the packet is its own, counted from 0.
     pub(crate) statement: usize,
     pub(crate) target: Arc<Target>,
@@ -24,7 +24,7 @@ pub(crate) struct Explicit {
     pub(crate) is_followed: bool,
 }
 
-impl Explicit {
+impl ExplicitIds {
     /// `None`: there is nothing to follow.
     pub(crate) fn expect(
         tables: &Arc<Tables>,
@@ -40,11 +40,17 @@ impl Explicit {
         ids.dedup();
         let ids: Arc<[u64]> = ids.into();
         tables.expect(target, &ids);
-        Some(Explicit { statement, target: target.clone(), ids, tables: tables.clone(), is_followed: false })
+        Some(ExplicitIds {
+            statement,
+            target: target.clone(),
+            ids,
+            tables: tables.clone(),
+            is_followed: false,
+        })
     }
 }
 
-impl Drop for Explicit {
+impl Drop for ExplicitIds {
     fn drop(&mut self) {
         self.tables.unexpect(&self.target, &self.ids);
     }

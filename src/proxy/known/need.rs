@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use crate::ids::block::IdBlock;
 use crate::mysql::error::Refusal;
-use crate::proxy::known::explicit::Explicit;
+use crate::proxy::known::explicit::ExplicitIds;
 use crate::proxy::known::explicit::set_id::NextIds;
 use crate::proxy::known::statements::Kept;
 use crate::rewrite::plan::target::Target;
@@ -153,7 +153,7 @@ pub(crate) struct Supplied {
     /// they were taken under may use them. What is left is not issued.
     ids: Vec<Held>,
     /// Keeps ids that the client wrote from being issued while others are waited for.
-    explicit: Vec<Explicit>,
+    explicit: Vec<ExplicitIds>,
     /// `insert_id`, which the server is to use for it.
     pub(crate) next_ids: Option<NextIds>,
     /// Why there are no ids for it: the server is to number its rows.
@@ -252,7 +252,7 @@ impl Supplied {
         Some(self.ids.remove(at).ids)
     }
 
-    pub(crate) fn keep_expecting(&mut self, explicit: impl IntoIterator<Item = Explicit>) {
+    pub(crate) fn keep_expecting(&mut self, explicit: impl IntoIterator<Item = ExplicitIds>) {
         self.explicit.extend(explicit);
     }
 

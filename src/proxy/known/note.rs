@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::proxy::known::explicit::Explicit;
+use crate::proxy::known::explicit::ExplicitIds;
 use crate::proxy::known::inserts::InsertReply;
 use crate::proxy::known::statements::Kept;
 use crate::rewrite::plan::effects::Effects;
@@ -18,7 +18,7 @@ pub(crate) enum Note {
     Statements {
         inserts: Vec<InsertReply>,
         /// Ids among them that the client wrote.
-        explicit: Vec<Explicit>,
+        explicit: Vec<ExplicitIds>,
         /// `None`: nothing.
         effects: Option<Arc<Effects>>,
     },
@@ -59,7 +59,11 @@ impl Note {
     }
 
     /// Allocates nothing where nothing is done to the session.
-    pub(crate) fn statements(inserts: Vec<InsertReply>, explicit: Vec<Explicit>, effects: Effects) -> Note {
+    pub(crate) fn statements(
+        inserts: Vec<InsertReply>,
+        explicit: Vec<ExplicitIds>,
+        effects: Effects,
+    ) -> Note {
         let effects = (!effects.is_nothing()).then(|| Arc::new(effects));
         if inserts.is_empty() && explicit.is_empty() && effects.is_none() {
             return Note::Nothing;

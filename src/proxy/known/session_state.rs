@@ -15,7 +15,7 @@ use crate::proxy::known::explicit::set_id::SetId;
 use crate::proxy::known::moves::{DefaultDatabase, UnseenMoves};
 use crate::proxy::known::sql_prepared::{PreparedUnseen, SqlPrepared};
 use crate::proxy::known::temporary::TemporaryTables;
-use crate::proxy::known::tracking::{Own, SessionSettings};
+use crate::proxy::known::tracking::{OwnTracking, SessionSettings};
 use crate::proxy::known::warned::Warned;
 use crate::rewrite::plan::effects::Effects;
 use crate::rules::mentions::{DefaultSchema, Mention, letters_of_ascii};
@@ -27,7 +27,7 @@ pub(crate) struct SessionState {
     server: Server,
     knowledge: Knowledge,
     /// The client's own tracking, while the server tracks for the proxy too.
-    own_tracking: Option<Own>,
+    own_tracking: Option<OwnTracking>,
     /// The kinds of ruled names that the session's texts have mentioned so far.
     pub(crate) mentioned: Mentioned,
     default: DefaultDatabase,
@@ -233,7 +233,7 @@ impl SessionState {
 
     /// True if the server tracks all that is needed, whatever the proxy sets.
     pub(crate) fn is_tracked_anyway(&self) -> bool {
-        self.own_tracking.as_ref().is_some_and(Own::suffices)
+        self.own_tracking.as_ref().is_some_and(OwnTracking::suffices)
     }
 
     /// True if the server was asked for the state and has not answered.
@@ -354,7 +354,7 @@ impl SessionState {
             }
             match &mut self.own_tracking {
                 Some(own) => own.found_again(found),
-                None => self.own_tracking = Some(Own(found)),
+                None => self.own_tracking = Some(OwnTracking(found)),
             }
             self.default = DefaultDatabase::Is(state.database.clone());
             self.sql_prepared.collation = state.settings.as_ref().map(|settings| settings.collation.clone());

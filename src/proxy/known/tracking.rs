@@ -82,9 +82,9 @@ impl SessionSettings {
 
 /// The session's own tracking variables, from before the server began to track for the proxy too.
 #[derive(Debug)]
-pub(crate) struct Own(pub(crate) Tracking);
+pub(crate) struct OwnTracking(pub(crate) Tracking);
 
-impl Own {
+impl OwnTracking {
     /// The variables were read again while the server tracked for the proxy. A routine of the client's has
     /// set those that are not as the proxy set them.
     pub(crate) fn found_again(&mut self, found: Tracking) {
@@ -116,7 +116,7 @@ impl Own {
 
 #[cfg(test)]
 mod tests {
-    use super::{Own, SessionSettings};
+    use super::{OwnTracking, SessionSettings};
     use crate::mysql::ok::Tracking;
 
     #[test]
@@ -152,7 +152,7 @@ mod tests {
             state_change,
             variables: variables.to_owned(),
         };
-        let mut own = Own(found(true, false, "time_zone,autocommit"));
+        let mut own = OwnTracking(found(true, false, "time_zone,autocommit"));
         let expect = "SET session_track_state_change=0,session_track_schema=1,session_track_system_variables='time_zone,autocommit'";
         assert_eq!(own.statement(), expect);
         own.found_again(found(true, true, "time_zone,autocommit,sql_mode,session_track_state_change"));

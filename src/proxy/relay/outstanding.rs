@@ -10,7 +10,7 @@ use crate::mysql::ok::{OkPacket, status};
 use crate::mysql::response::{Control, Follower, Kind};
 use crate::proxy::known::answered::{Answer, Answered, ServerError, Table};
 use crate::proxy::known::drawn::PreparedDraws;
-use crate::proxy::known::explicit::Explicit;
+use crate::proxy::known::explicit::ExplicitIds;
 use crate::proxy::known::inserts::InsertReply;
 use crate::proxy::known::note::Note;
 
@@ -189,7 +189,7 @@ pub(crate) struct Queue {
 
 impl Queue {
     /// The ids of the present result that are to be followed before it goes on.
-    pub(crate) fn explicit(&mut self) -> Option<&mut Explicit> {
+    pub(crate) fn explicit(&mut self) -> Option<&mut ExplicitIds> {
         let Forward { note: Note::Statements { explicit, .. }, results, .. } = self.forward()? else {
             return None;
         };

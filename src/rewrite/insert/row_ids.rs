@@ -1,7 +1,7 @@
 //! The meaning of each row's value at the id's place: an id of ours, or the client's own.
 
 use super::{Draft, Planning, Rows, Unplanned, refused};
-use crate::rewrite::meaning::{Column, Meaning};
+use crate::rewrite::meaning::{ColumnClass, Meaning};
 use crate::rewrite::plan::{IdParam, LastId};
 use crate::rules::model::Explicit;
 use crate::sql::insert::Body;
@@ -25,11 +25,11 @@ impl RowId {
     pub(super) fn of(meaning: Meaning, class: IdValue) -> Option<RowId> {
         match class {
             IdValue::ConvertedZero | IdValue::Converted | IdValue::MinusZero
-                if matches!(meaning.column, Column::Text | Column::Real) =>
+                if matches!(meaning.column, ColumnClass::Text | ColumnClass::Real) =>
             {
                 None
             }
-            IdValue::MinusZero if meaning.column != Column::Signed => None,
+            IdValue::MinusZero if meaning.column != ColumnClass::Signed => None,
             IdValue::Default if meaning.zero_is_value => Some(RowId::Zero),
             IdValue::Zero | IdValue::ConvertedZero | IdValue::MinusZero if meaning.zero_is_value => {
                 Some(RowId::Keep)
@@ -43,10 +43,12 @@ impl RowId {
             IdValue::Placeholder(_) => Some(RowId::Client),
             IdValue::Integer | IdValue::Converted => Some(RowId::Keep),
             IdValue::Text | IdValue::TruncatedZero | IdValue::Truncated => match meaning.column {
-                Column::Text => Some(RowId::Keep),
-                Column::Real => None,
-                Column::Signed | Column::Unsigned if class == IdValue::Truncated => Some(RowId::Keep),
-                Column::Signed | Column::Unsigned => Some(RowId::Clamped),
+                ColumnClass::Text => Some(RowId::Keep),
+                ColumnClass::Real => None,
+                ColumnClass::Signed | ColumnClass::Unsigned if class == IdValue::Truncated => {
+                    Some(RowId::Keep)
+                }
+                ColumnClass::Signed | ColumnClass::Unsigned => Some(RowId::Clamped),
             },
             IdValue::Expression => None,
         }

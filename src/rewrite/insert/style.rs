@@ -1,7 +1,7 @@
 //! The style in which the ids of a statement are written: docs/design/inserts.md, "The insert id".
 
 use super::{Draft, InSets, Planning, Rows, refused};
-use crate::rewrite::meaning::Column;
+use crate::rewrite::meaning::ColumnClass;
 use crate::rewrite::plan::edit::Style;
 use crate::rewrite::plan::{UpdatedIds, moves_ids};
 use crate::rules::model::InsertId;
@@ -23,8 +23,8 @@ impl Draft<'_> {
         all.add(returning);
         all.add(odku.map(|odku| odku.traits).unwrap_or_default());
         self.plan.sets_last_id = all.sets_last_id || odku.is_some_and(|odku| odku.calls_last_id);
-        let packet_only =
-            self.context.target.rule.insert_id == InsertId::Packet || self.meaning.column == Column::Text;
+        let packet_only = self.context.target.rule.insert_id == InsertId::Packet
+            || self.meaning.column == ColumnClass::Text;
         let several = rows.rows.len() > 1;
         self.in_sets = if all.loud { InSets::Loud } else { InSets::AsOne };
         if let Some(odku) = odku {

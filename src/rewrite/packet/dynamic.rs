@@ -22,7 +22,7 @@ use crate::rewrite::splice::{needs_blank, put_fixed};
 use crate::sql::dialect::{ClientCharset, Dialect, SqlMode};
 use crate::sql::lex::{Lexer, Span, is_name_byte};
 use crate::sql::look::may_insert;
-use crate::sql::statement::dynamic::{self, Dynamic, Source, Using};
+use crate::sql::statement::dynamic::{self, Dynamic, TextSource, Using};
 use crate::sql::statement::for_statement::ModeSetting;
 
 impl Walk<'_> {
@@ -68,17 +68,17 @@ impl Walk<'_> {
     fn text_of<'t>(
         &mut self,
         lexer: &Lexer<'_>,
-        source: &'t Source,
+        source: &'t TextSource,
         place: StatementPlace,
     ) -> Result<Option<Text<'t>>, Halt> {
         match source {
-            Source::Literal(literal) => {
+            TextSource::Literal(literal) => {
                 Ok(Some(Text { bytes: Cow::Borrowed(&literal.text), place: TextPlace::Literal(literal) }))
             }
             // MySQL takes strings and variables only.
-            Source::Computed(_) if !self.dialect.is_mariadb() => Ok(None),
-            Source::Evaluated(span) | Source::Computed(span) => {
-                let is_computed = matches!(source, Source::Computed(_));
+            TextSource::Computed(_) if !self.dialect.is_mariadb() => Ok(None),
+            TextSource::Evaluated(span) | TextSource::Computed(span) => {
+                let is_computed = matches!(source, TextSource::Computed(_));
                 let value =
                     self.ask(lexer, *span, place, if is_computed { question_at_execute } else { question })?;
                 if is_computed && matches!(value, Value::Null | Value::Text(_)) {
@@ -102,7 +102,7 @@ impl Walk<'_> {
                     ),
                 }
             }
-            Source::Unseen => refused(
+            TextSource::Unseen => refused(
                 "cannot see the text for PREPARE or EXECUTE IMMEDIATE; write the text as a string, or set a user's variable to the \
                  text first",
             ),

@@ -50,16 +50,10 @@ pub(in crate::rewrite) enum Piece {
     /// The bytes as they are, in the client's character set.
     Text(Box<[u8]>),
     /// The id's column, quoted, in the client's character set, between these.
-    Column {
-        before: &'static str,
-        after: &'static str,
-        charset: ClientCharset,
-    },
+    Column { before: &'static str, after: &'static str, charset: ClientCharset },
     /// The list of the visible columns, and after them the id's.
-    AllColumns {
-        with_id: bool,
-        charset: ClientCharset,
-    },
+    AllColumns { with_id: bool, charset: ClientCharset },
+    /// An id of the statement's block.
     Id(Id),
 }
 

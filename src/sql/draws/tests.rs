@@ -1,6 +1,6 @@
 use proptest::prelude::{any, prop_assert, proptest};
 
-use super::{Call, CallPlace, Draws, Form, find};
+use super::{Call, CallForm, CallPlace, Draws, find};
 use crate::sql::dialect::{Dialect, SqlMode};
 use crate::sql::lex::Lexer;
 
@@ -13,9 +13,9 @@ fn found(text: &str, several: bool) -> (Draws, Option<u32>) {
 /// elsewhere `1`, explained `e`, refused `-`.
 fn letters(call: &Call) -> String {
     let form = match call.form {
-        Form::Next => "n".to_owned(),
-        Form::Previous => "l".to_owned(),
-        Form::Take(n) => format!("t{}", n.map_or("?".to_owned(), |n| n.to_string())),
+        CallForm::Next => "n".to_owned(),
+        CallForm::Previous => "l".to_owned(),
+        CallForm::Take(n) => format!("t{}", n.map_or("?".to_owned(), |n| n.to_string())),
     };
     let place = match call.place {
         CallPlace::Once { in_list: true, .. } => 's',

@@ -12,14 +12,14 @@ use crate::sql::name;
 /// A statement on statements that SQL's PREPARE has named. `Deallocate` is DEALLOCATE PREPARE and DROP PREPARE.
 #[derive(Debug, PartialEq)]
 pub enum Dynamic {
-    Prepare { name: String, source: Source },
+    Prepare { name: String, source: TextSource },
     Execute { name: String, using: Using },
-    Immediate { source: Source, using: Using },
+    Immediate { source: TextSource, using: Using },
     Deallocate { name: String },
 }
 
 #[derive(Debug, PartialEq)]
-pub enum Source {
+pub enum TextSource {
     Literal(Literal),
     /// A user's variable, or an expression that gives the same each time it is evaluated and does
     /// nothing else. The span is of all of it.
@@ -153,10 +153,10 @@ pub(in crate::sql) fn read(lexer: &mut Lexer<'_>, first: Token) -> Result<Option
         // MySQL takes nothing but a string or a variable.
         let is_right = match source {
             _ if lexer.dialect().is_mariadb() => true,
-            Source::Literal(_) => true,
-            Source::Evaluated(span) => is_variable(lexer, span),
-            Source::Computed(_) => false,
-            Source::Unseen => first.kind == TokenKind::String,
+            TextSource::Literal(_) => true,
+            TextSource::Evaluated(span) => is_variable(lexer, span),
+            TextSource::Computed(_) => false,
+            TextSource::Unseen => first.kind == TokenKind::String,
         };
         let is_there = !first.ends_statement();
         return Ok(
@@ -192,7 +192,7 @@ fn statement_name(lexer: &mut Lexer<'_>) -> Result<Option<String>, Odd> {
 }
 
 /// The text's place, the token after it, and where it ends.
-fn source(lexer: &mut Lexer<'_>) -> Result<(Source, Token, u32), Odd> {
+fn source(lexer: &mut Lexer<'_>) -> Result<(TextSource, Token, u32), Odd> {
     let first = lexer.peek()?;
     let (mut last, mut tokens, mut depth) = (first, 0u32, 0u32);
     let mut is_plain = true;
@@ -202,12 +202,12 @@ fn source(lexer: &mut Lexer<'_>) -> Result<(Source, Token, u32), Odd> {
         if token.ends_statement() || depth == 0 && tokens > 0 && lexer.is_word(token, "USING") {
             let source = match first.kind {
                 TokenKind::String if tokens == 1 => {
-                    Literal::read(lexer, first).map_or(Source::Unseen, Source::Literal)
+                    Literal::read(lexer, first).map_or(TextSource::Unseen, TextSource::Literal)
                 }
                 _ if is_plain && tokens > 0 => {
-                    Source::Evaluated(Span { start: first.span.start, end: last.span.end })
+                    TextSource::Evaluated(Span { start: first.span.start, end: last.span.end })
                 }
-                _ => Source::Computed(Span { start: first.span.start, end: last.span.end }),
+                _ => TextSource::Computed(Span { start: first.span.start, end: last.span.end }),
             };
             return Ok((source, token, last.span.end));
         }

@@ -75,14 +75,22 @@ impl Drawn {
 
 impl Tables {
     /// The meaning of a name in a call. `has_sequences`: the server has SEQUENCEs.
-    pub(crate) fn drawn_from(&self, schema: &str, name: &str, has_sequences: bool) -> DrawnFrom {
+    pub(crate) fn drawn_from(
+        &self,
+        schema: &str,
+        name: &str,
+        has_sequences: bool,
+        now: Instant,
+    ) -> DrawnFrom {
         let name = self.folded(schema, name);
         let Some(target) = self.drawn.by_name.get(&name) else { return DrawnFrom::Other };
         if !has_sequences || self.common.schema.is_none() {
             return DrawnFrom::Generator(target.clone());
         }
         let ddl = self.common.ddl.seen();
-        let is_fresh = |read: &&Arc<Sequences>| read.ddl == ddl && read.read_at.elapsed() < SHAPE_AGE_MAX;
+        let is_fresh = |read: &&Arc<Sequences>| {
+            read.ddl == ddl && now.saturating_duration_since(read.read_at) < SHAPE_AGE_MAX
+        };
         let sequences = self.drawn.sequences.load();
         match sequences.as_ref().filter(is_fresh) {
             None => DrawnFrom::Unknown,

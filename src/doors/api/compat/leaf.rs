@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use crate::doors::api::answers::{InPath, json};
 use crate::doors::api::login::LoggedIn;
-use crate::doors::api::office::Office;
+use crate::doors::api::office::ApiOffice;
 use crate::doors::api::problem::Problem;
 use crate::doors::issuer::{Caller, Shape, shortened};
 use crate::ids::layout::presets::Preset;
@@ -30,7 +30,7 @@ pub(super) fn has(path: &str) -> bool {
     path.starts_with(SEGMENT) || path.starts_with(SNOWFLAKE) || path == DECODE
 }
 
-pub(super) fn router() -> Router<Arc<Office>> {
+pub(super) fn router() -> Router<Arc<ApiOffice>> {
     Router::new()
         .route(&format!("{SEGMENT}{{key}}"), get(segment).post(segment))
         .route(&format!("{SNOWFLAKE}{{key}}"), get(snowflake).post(snowflake))
@@ -48,7 +48,7 @@ async fn no_path(uri: Uri) -> Problem {
 }
 
 async fn segment(
-    State(office): State<Arc<Office>>,
+    State(office): State<Arc<ApiOffice>>,
     LoggedIn(caller): LoggedIn,
     InPath(key): InPath<String>,
 ) -> Result<Response, Problem> {
@@ -57,7 +57,7 @@ async fn segment(
 }
 
 async fn snowflake(
-    State(office): State<Arc<Office>>,
+    State(office): State<Arc<ApiOffice>>,
     LoggedIn(caller): LoggedIn,
     InPath(key): InPath<String>,
 ) -> Result<Response, Problem> {
@@ -66,7 +66,7 @@ async fn snowflake(
 }
 
 async fn id(
-    office: &Office,
+    office: &ApiOffice,
     caller: &Caller,
     key: &str,
     kind: (&'static str, fn(&GeneratorKind) -> bool),

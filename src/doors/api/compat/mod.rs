@@ -9,7 +9,7 @@ use axum::Router;
 use axum::response::{IntoResponse, Response};
 use hyper_util::service::TowerToHyperService;
 
-use super::office::Office;
+use super::office::ApiOffice;
 use super::problem::Problem;
 
 /// Another id service.
@@ -51,8 +51,8 @@ pub(super) struct Paths {
 impl Paths {
     /// `is_answered`: true if the paths of a service are answered. It is asked for each request.
     pub(super) fn new(
-        own: Router<Arc<Office>>,
-        office: &Arc<Office>,
+        own: Router<Arc<ApiOffice>>,
+        office: &Arc<ApiOffice>,
         is_answered: impl Fn(Service) -> bool + Send + Sync + 'static,
     ) -> Paths {
         let [own, leaf] = [own, leaf::router()].map(|router| router.with_state(office.clone()));

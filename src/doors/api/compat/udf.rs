@@ -20,7 +20,7 @@ use tokio::time::Instant;
 
 use crate::doors::api::answers::json;
 use crate::doors::api::login::{LoggedIn, Visitor};
-use crate::doors::api::office::Office;
+use crate::doors::api::office::ApiOffice;
 use crate::doors::api::problem::{Problem, ProblemBody};
 use crate::doors::issuer::{Caller, Denied, Shape, shortened};
 use crate::ids::Holder;
@@ -47,13 +47,13 @@ pub(super) fn has(path: &str) -> bool {
     path.strip_prefix(PREFIX).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-pub(super) fn router(office: Arc<Office>) -> Router {
+pub(super) fn router(office: Arc<ApiOffice>) -> Router {
     Router::new().fallback(answer).with_state(Arc::new(Udf { office, holders: Mutex::default() }))
 }
 
 /// The state that these paths share.
 struct Udf {
-    office: Arc<Office>,
+    office: Arc<ApiOffice>,
     /// The proxies that are the workers, and when they were read.
     holders: Mutex<Option<(Instant, Holders)>>,
 }

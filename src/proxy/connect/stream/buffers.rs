@@ -10,10 +10,10 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// One peer's socket: the session has one end, the test the other.
 #[derive(Debug, Clone, Default)]
-pub struct Wire(Arc<Mutex<Ends>>);
+pub struct Wire(Arc<Mutex<BufferEnds>>);
 
 #[derive(Debug, Default)]
-pub(in crate::proxy) struct Ends {
+pub(in crate::proxy) struct BufferEnds {
     pub(in crate::proxy) input: Vec<u8>,
     pub(in crate::proxy) output: Vec<u8>,
     /// So many bytes are taken by one write; 0: all.
@@ -23,7 +23,7 @@ pub(in crate::proxy) struct Ends {
 }
 
 impl Wire {
-    pub(in crate::proxy) fn ends(&self) -> MutexGuard<'_, Ends> {
+    pub(in crate::proxy) fn ends(&self) -> MutexGuard<'_, BufferEnds> {
         self.0.lock()
     }
 }

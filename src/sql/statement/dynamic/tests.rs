@@ -1,4 +1,4 @@
-use super::{Dynamic, Source, is_variable, read, shows_its_text};
+use super::{Dynamic, TextSource, is_variable, read, shows_its_text};
 use crate::sql::dialect::{Dialect, SqlMode};
 use crate::sql::lex::Lexer;
 
@@ -16,10 +16,10 @@ fn parse(text: &str) -> Option<Dynamic> {
 fn shown(text: &str) -> String {
     let span = |span: crate::sql::lex::Span| String::from_utf8_lossy(span.of(text.as_bytes())).into_owned();
     let source = |source| match source {
-        Source::Literal(literal) => format!("'{}'", String::from_utf8_lossy(&literal.text)),
-        Source::Evaluated(at) => span(at),
-        Source::Computed(at) => format!("={}", span(at)),
-        Source::Unseen => "?".to_owned(),
+        TextSource::Literal(literal) => format!("'{}'", String::from_utf8_lossy(&literal.text)),
+        TextSource::Evaluated(at) => span(at),
+        TextSource::Computed(at) => format!("={}", span(at)),
+        TextSource::Unseen => "?".to_owned(),
     };
     let args = |using: super::Using| {
         let args: Vec<_> = using.args.iter().map(|&arg| span(arg)).collect();
@@ -119,7 +119,7 @@ fn statements() {
 #[test]
 fn bytes_of_the_text_are_found_in_the_packet() {
     let text = r"PREPARE s FROM 'a''b\c\'d'";
-    let Some(Dynamic::Prepare { source: Source::Literal(literal), .. }) = parse(text) else { panic!() };
+    let Some(Dynamic::Prepare { source: TextSource::Literal(literal), .. }) = parse(text) else { panic!() };
     assert_eq!(literal.text, b"a'bc'd");
     let places: String = (0..7).map(|at| char::from(text.as_bytes()[literal.place(at) as usize])).collect();
     assert_eq!(places, r"a'b\\d'");
