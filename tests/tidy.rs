@@ -682,7 +682,31 @@ fn numbers_of_a_peer_are_read_by_the_reader() {
     let found: Vec<_> =
         modules().into_iter().filter(|(_, text)| by_hand(text)).map(|(module, _)| module).collect();
     // The reader gives the PROXY protocol's length, in another order; the verifier's number is a digest's.
-    assert_eq!(found, ["mysql::reader", "proxy::connect::proxy_protocol", "proxy::verifier"]);
+    assert_eq!(
+        found,
+        ["mysql::packet", "mysql::reader", "proxy::connect::proxy_protocol", "proxy::verifier"]
+    );
+}
+
+/// Error packets get their codes and SQL states from one place. Held: no number follows `err_payload(`, no SQL state is written out, and no
+/// code is named by the console's library. Codes of the server's that are only compared may stand anywhere.
+#[test]
+fn errors_have_their_codes_from_one_place() {
+    let after =
+        |text: &str, mark: &str, is_by_hand: fn(&str) -> bool| text.split(mark).skip(1).any(is_by_hand);
+    let number = |rest: &str| rest.trim_start().starts_with(|c: char| c.is_ascii_digit());
+    let state = |rest: &str| {
+        let state = rest.split('"').next().unwrap_or_default();
+        state.len() == 5 && state.bytes().all(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase())
+    };
+    let by_hand = |text: &str| {
+        let codes = ["err_payload(", "ErrorKind::from("].iter().any(|mark| after(text, mark, number));
+        codes || text.contains("ErrorKind::ER_") || after(text, "*b\"", state)
+    };
+    let found: Vec<_> =
+        modules().into_iter().filter(|(_, text)| by_hand(text)).map(|(module, _)| module).collect();
+    // An error of the server's that gets a remedy keeps its SQL state.
+    assert_eq!(found, ["mysql::error", "proxy::known::rights"]);
 }
 
 /// The words that docs/words.md and ARCHITECTURE.md define: "control account" as `ControlAccount`.

@@ -10,12 +10,14 @@ pub const PREFIX: &str = "rowstamp: ";
 /// Why the proxy itself answers with an error. The text is what the client reads, so it names the remedy and no secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    #[error("Too many connections")]
-    TooManyConnections,
-    #[error("User already has limits.per_user connections")]
+    #[error("Too many connections: Rowstamp's {0} is reached")]
+    TooManyConnections(&'static str),
+    #[error("Too many connections of this user: Rowstamp's limits.per_user is reached")]
     TooManyUserConnections,
     #[error("Access denied: {0}")]
     AccessDenied(String),
+    #[error("Access denied for user {0}")]
+    ConsoleDenied(String),
     #[error("Bad handshake: {0}")]
     BadHandshake(String),
     #[error("Unknown command {0:#04x}")]
@@ -27,8 +29,10 @@ pub enum Refusal {
     /// The level of a client's zstd is bad. The text is MySQL's.
     #[error("{0}")]
     ZstdLevel(BadLevel),
-    #[error("Got a packet bigger than {bytes_max} bytes")]
+    #[error("Got a packet bigger than {bytes_max} bytes; raise limits.statement_bytes, or send fewer rows")]
     PacketTooBig { bytes_max: usize },
+    #[error("Got a packet bigger than {0} bytes; this limit is fixed")]
+    FixedLimit(usize),
     /// "why; what to write instead".
     #[error("{PREFIX}{0}")]
     Statement(String),
@@ -49,8 +53,8 @@ pub enum Refusal {
     /// Nothing of the statement was sent.
     #[error("{PREFIX}no id for this statement: {0}")]
     NoId(String),
-    #[error("Got timeout reading communication packets")]
-    Timeout,
+    #[error("Got timeout reading communication packets: the login took longer than {0}")]
+    Timeout(&'static str),
     #[error(
         "Connections using insecure transport are prohibited while listen.tls.mode = \"required\": use TLS"
     )]
@@ -68,22 +72,20 @@ impl Refusal {
     /// Error code and SQL state. This is the one place that gives them.
     pub fn code(&self) -> (u16, [u8; 5]) {
         match self {
-            Refusal::TooManyConnections => (1040, *b"08004"),
-            // ER_TOO_MANY_USER_CONNECTIONS
+            Refusal::TooManyConnections(_) => (1040, *b"08004"),
             Refusal::TooManyUserConnections => (1203, *b"42000"),
-            Refusal::AccessDenied(_) => (1045, *b"28000"),
+            Refusal::AccessDenied(_) | Refusal::ConsoleDenied(_) => (1045, *b"28000"),
             Refusal::BadHandshake(_) => (1043, *b"08S01"),
             Refusal::UnknownCommand(_) => (1047, *b"08S01"),
             Refusal::PacketsOutOfOrder => (1156, *b"08S01"),
             // ER_NET_UNCOMPRESS_ERROR, ER_WRONG_COMPRESSION_LEVEL_CLIENT
             Refusal::Unpack => (1157, *b"08S01"),
             Refusal::ZstdLevel(_) => (3923, *b"HY000"),
-            Refusal::PacketTooBig { .. } => (1153, *b"08S01"),
-            // ER_UNSUPPORTED_PS, ER_WRONG_ARGUMENTS
+            Refusal::PacketTooBig { .. } | Refusal::FixedLimit(_) => (1153, *b"08S01"),
             Refusal::UnsupportedPrepared => (1295, *b"HY000"),
             Refusal::WrongArguments => (1210, *b"HY000"),
             Refusal::MalformedPacket => (1835, *b"HY000"),
-            Refusal::Statement(_) => (1235, *b"42000"),
+            Refusal::Statement(_) => (NOT_SUPPORTED_YET, *b"42000"),
             Refusal::UnknownStatement(_) => (1243, *b"HY000"),
             // ER_TABLEACCESS_DENIED_ERROR
             Refusal::NoRight(_) => (1142, *b"42000"),
@@ -93,21 +95,22 @@ impl Refusal {
             // code, which MariaDB's client library takes for a malformed packet (measured, 10.11).
             Refusal::BackendUnreachable(_) => (1053, *b"08S01"),
             // ER_NET_READ_INTERRUPTED
-            Refusal::Timeout => (1159, *b"08S01"),
+            Refusal::Timeout(_) => (1159, *b"08S01"),
             // ER_SECURE_TRANSPORT_REQUIRED
             Refusal::TlsRequired => (3159, *b"HY000"),
             // ER_UNKNOWN_ERROR, for want of a server's own; the state is "communication link failure".
-            Refusal::BackendTls(_) | Refusal::BackendMalformed(_) => (1105, *b"08S01"),
+            Refusal::BackendTls(_) | Refusal::BackendMalformed(_) => (UNKNOWN_ERROR, *b"08S01"),
         }
     }
 
     /// One of each kind, for the reference. `...` stands for what a text says of its case.
-    pub fn examples() -> [Refusal; 21] {
+    pub fn examples() -> [Refusal; 23] {
         let said = || "...".to_owned();
         [
-            Refusal::TooManyConnections,
+            Refusal::TooManyConnections("limits.connections"),
             Refusal::TooManyUserConnections,
             Refusal::AccessDenied(said()),
+            Refusal::ConsoleDenied(said()),
             Refusal::BadHandshake(said()),
             // COM_BINLOG_DUMP
             Refusal::UnknownCommand(0x12),
@@ -115,6 +118,7 @@ impl Refusal {
             Refusal::Unpack,
             Refusal::ZstdLevel(BadLevel),
             Refusal::PacketTooBig { bytes_max: 64 << 20 },
+            Refusal::FixedLimit(16 << 10),
             Refusal::Statement(said()),
             Refusal::MalformedPacket,
             Refusal::UnsupportedPrepared,
@@ -122,7 +126,7 @@ impl Refusal {
             Refusal::UnknownStatement(1),
             Refusal::NoRight(said()),
             Refusal::NoId(said()),
-            Refusal::Timeout,
+            Refusal::Timeout("limits.handshake_timeout"),
             Refusal::TlsRequired,
             Refusal::BackendUnreachable(said()),
             Refusal::BackendTls(said()),
@@ -145,6 +149,16 @@ impl Refusal {
         payload
     }
 }
+
+// Codes of the console's errors; the library that writes them knows their SQL states.
+pub const BAD_FIELD: u16 = 1054;
+pub const PARSE_ERROR: u16 = 1064;
+pub const UNKNOWN_ERROR: u16 = 1105;
+pub const NO_SUCH_TABLE: u16 = 1146;
+pub const UNKNOWN_VARIABLE: u16 = 1193;
+pub const NO_PRIVILEGE: u16 = 1227;
+pub const NOT_SUPPORTED_YET: u16 = 1235;
+pub const TOO_MANY_PREPARED: u16 = 1461;
 
 /// Servers cut their texts at MYSQL_ERRMSG_SIZE; clients have a buffer of that size.
 const MESSAGE_BYTES_MAX: usize = 511;
@@ -193,11 +207,7 @@ mod tests {
 
     #[test]
     fn payloads() {
-        assert_eq!(Refusal::TooManyConnections.payload(), b"\xff\x10\x04#08004Too many connections");
-        assert_eq!(
-            Refusal::Timeout.payload(),
-            b"\xff\x87\x04#08S01Got timeout reading communication packets"
-        );
+        assert_eq!(Refusal::PacketsOutOfOrder.payload(), b"\xff\x84\x04#08S01Got packets out of order");
         // Cut at 511 bytes or before, never inside a character.
         assert_eq!(err_payload(1, *b"HY000", &"ä".repeat(400)).len(), 9 + 510);
     }

@@ -134,8 +134,8 @@ fn tell_panic() {
 fn welcome(sessions: &mut JoinSet<()>, client: Stream, shared: &Shared, complaints: &Arc<Complaints>) {
     let Some(seat) = shared.login.seats.connection() else {
         shared.sessions.note_login(Login::Connections);
-        let mut client = client;
-        sessions.spawn(async move { refuse(&mut client, &Refusal::TooManyConnections).await });
+        let (mut client, full) = (client, Refusal::TooManyConnections("limits.connections"));
+        sessions.spawn(async move { refuse(&mut client, &full).await });
         return;
     };
     let here = shared.sessions.enter();
@@ -167,7 +167,7 @@ async fn meet(mut client: Stream, shared: Shared, here: SessionHandle, complaint
         }
         Err(_) => {
             here.all().note_login(Login::Timeout);
-            return refuse(&mut client, &Refusal::Timeout).await;
+            return refuse(&mut client, &Refusal::Timeout("limits.handshake_timeout")).await;
         }
     };
     if let Some(ends) = &ends {
@@ -177,7 +177,7 @@ async fn meet(mut client: Stream, shared: Shared, here: SessionHandle, complaint
     let seat_of_address = address.map(|address| shared.login.seats.address(address));
     if let Some(None) = seat_of_address {
         here.all().note_login(Login::PerAddress);
-        return refuse(&mut client, &Refusal::TooManyConnections).await;
+        return refuse(&mut client, &Refusal::TooManyConnections("limits.per_address")).await;
     }
     match serve::run(client, ends, shared, here).await {
         Ok(end) => tracing::debug!(?end, "session ended"),

@@ -25,7 +25,8 @@ fn connects_soon(rig: &crate::rig::Rig) {
 fn connections_in_all() {
     each_with("limits_all", "", "[limits]\nconnections = 2\n", &rules("limits_all"), |rig| {
         let (mut first, second) = (rig.client(), rig.client());
-        assert!(refused(rig, "root").contains("1040"), "{}", rig.name());
+        let said = refused(rig, "root");
+        assert!(said.contains("1040") && said.contains("limits.connections"), "{}: {said}", rig.name());
         assert!(insert_id(&mut first, "INSERT INTO t(a) VALUES(1)") > 0);
         drop(second);
         connects_soon(rig);
@@ -36,7 +37,8 @@ fn connections_in_all() {
 fn connections_of_an_address() {
     each_with("limits_address", "", "[limits]\nper_address = 1\n", &rules("limits_address"), |rig| {
         let first = rig.client();
-        assert!(refused(rig, "root").contains("1040"), "{}", rig.name());
+        let said = refused(rig, "root");
+        assert!(said.contains("1040") && said.contains("limits.per_address"), "{}: {said}", rig.name());
         drop(first);
         connects_soon(rig);
     });

@@ -5,6 +5,7 @@ use opensrv_mysql::ErrorKind;
 use super::syntax::SyntaxError;
 use super::tokens::Unclosed;
 use crate::admin::desk::DeskError;
+use crate::mysql::error::{self, Refusal};
 use crate::users::Right;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -38,6 +39,8 @@ pub(super) enum Failure {
     TooManyPrepared(usize),
     #[error(transparent)]
     Desk(#[from] DeskError),
+    #[error(transparent)]
+    Refused(#[from] Refusal),
 }
 
 impl From<Unclosed> for Failure {
@@ -48,19 +51,16 @@ impl From<Unclosed> for Failure {
 
 impl Failure {
     pub(super) fn kind(&self) -> ErrorKind {
-        match self {
-            Failure::Syntax(SyntaxError::KillQuery) | Failure::Unsupported(_) => {
-                ErrorKind::ER_NOT_SUPPORTED_YET
-            }
-            Failure::Syntax(_) => ErrorKind::ER_PARSE_ERROR,
-            Failure::NoRight { .. } | Failure::Gone | Failure::Uncertain(_) => {
-                ErrorKind::ER_SPECIFIC_ACCESS_DENIED_ERROR
-            }
-            Failure::UnknownVariable(_) => ErrorKind::ER_UNKNOWN_SYSTEM_VARIABLE,
-            Failure::UnknownColumn { .. } => ErrorKind::ER_BAD_FIELD_ERROR,
-            Failure::UnknownTable(_) => ErrorKind::ER_NO_SUCH_TABLE,
-            Failure::TooManyPrepared(_) => ErrorKind::ER_MAX_PREPARED_STMT_COUNT_REACHED,
-            Failure::Desk(_) => ErrorKind::ER_UNKNOWN_ERROR,
-        }
+        ErrorKind::from(match self {
+            Failure::Syntax(SyntaxError::KillQuery) | Failure::Unsupported(_) => error::NOT_SUPPORTED_YET,
+            Failure::Syntax(_) => error::PARSE_ERROR,
+            Failure::NoRight { .. } | Failure::Gone | Failure::Uncertain(_) => error::NO_PRIVILEGE,
+            Failure::UnknownVariable(_) => error::UNKNOWN_VARIABLE,
+            Failure::UnknownColumn { .. } => error::BAD_FIELD,
+            Failure::UnknownTable(_) => error::NO_SUCH_TABLE,
+            Failure::TooManyPrepared(_) => error::TOO_MANY_PREPARED,
+            Failure::Desk(_) => error::UNKNOWN_ERROR,
+            Failure::Refused(refusal) => refusal.code().0,
+        })
     }
 }

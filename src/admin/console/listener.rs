@@ -50,8 +50,8 @@ pub async fn serve(listener: Listener, desk: Arc<dyn Desk>, tls: impl Fn() -> Tl
     match listener::accept(&listener, &mut JoinSet::new(), welcome, tell).await {}
 }
 
-async fn refuse(mut wire: Wire, payload: Vec<u8>) {
-    let written = tokio::time::timeout(ACCEPT_PAUSE, wire.write(&payload)).await;
+async fn refuse(mut wire: Wire, refusal: &Refusal) {
+    let written = tokio::time::timeout(ACCEPT_PAUSE, wire.write(&refusal.payload())).await;
     if matches!(written, Ok(Ok(()))) {
         close(wire.stream).await;
     }
@@ -68,7 +68,7 @@ async fn log_in(
 ) -> Option<(LoggedIn, OwnedSemaphorePermit)> {
     let login = authenticator.login(&mut wire, from, id, tls);
     let Ok(login) = tokio::time::timeout(LOGIN_TIMEOUT, login).await else {
-        refuse(wire, Refusal::Timeout.payload()).await;
+        refuse(wire, &Refusal::Timeout("the console allows")).await;
         return None;
     };
     match login {
@@ -77,7 +77,7 @@ async fn log_in(
                 return Some((login, seat));
             }
             wire.stream = login.stream;
-            refuse(wire, Refusal::TooManyConnections.payload()).await;
+            refuse(wire, &Refusal::TooManyConnections("limit of connections to the console")).await;
         }
         Err(error) => {
             let client = client_of(from);
@@ -87,8 +87,8 @@ async fn log_in(
                 // Port scans come and go, and who has to wait was logged before.
                 tracing::debug!(client, "the console: no login: {error}");
             }
-            if let Some(payload) = error.payload() {
-                refuse(wire, payload).await;
+            if let Some(refusal) = error.refusal() {
+                refuse(wire, &refusal).await;
             }
         }
     }

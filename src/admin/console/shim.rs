@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use opensrv_mysql::{
-    AsyncMysqlIntermediary, AsyncMysqlShim, Column as WireColumn, ColumnFlags, ColumnType, ErrorKind,
-    InitWriter, OkResponse, ParamParser, QueryResultWriter, StatementMetaWriter, ToMysqlValue,
+    AsyncMysqlIntermediary, AsyncMysqlShim, Column as WireColumn, ColumnFlags, ColumnType, InitWriter,
+    OkResponse, ParamParser, QueryResultWriter, StatementMetaWriter, ToMysqlValue,
 };
 use tokio::io::{AsyncWrite, BufWriter};
 
@@ -20,6 +20,7 @@ use crate::admin::console::protocol::commands::SharedState;
 use crate::admin::console::protocol::login::LoggedIn;
 use crate::admin::console::protocol::opensrv::{OnePacketReader, Writer};
 use crate::admin::desk::Desk;
+use crate::mysql::error::Refusal;
 
 /// Prepared statements of one connection, and their texts' length.
 const PREPARED_MAX: usize = 1_000;
@@ -57,10 +58,10 @@ impl Shim {
         Context { desk: &*self.desk, caller: &self.caller, database }
     }
 
-    async fn answer(&self, statement: &str) -> Result<Answer, Failure> {
+    async fn answer(&self, statement: Result<&str, Refusal>) -> Result<Answer, Failure> {
         let database = self.state.lock().database.clone();
         let context = self.context(database.as_deref());
-        let answer = run::run(&context, statement).await?;
+        let answer = run::run(&context, statement?).await?;
         if let Answer::Use(database) = &answer {
             self.state.lock().database = Some(database.clone());
         }
@@ -69,7 +70,7 @@ impl Shim {
 
     async fn reply<W: AsyncWrite + Send + Unpin>(
         &self,
-        statement: &str,
+        statement: Result<&str, Refusal>,
         results: QueryResultWriter<'_, W>,
     ) -> io::Result<()> {
         match self.answer(statement).await {
@@ -141,10 +142,7 @@ impl<W: AsyncWrite + Send + Unpin> AsyncMysqlShim<W> for Shim {
         results: QueryResultWriter<'a, W>,
     ) -> io::Result<()> {
         let statement = self.state.lock().prepared.get(&id).cloned();
-        match statement {
-            Some(statement) => self.reply(&statement, results).await,
-            None => results.error(ErrorKind::ER_UNKNOWN_STMT_HANDLER, b"Unknown prepared statement").await,
-        }
+        self.reply(statement.as_deref().ok_or(Refusal::UnknownStatement(id)), results).await
     }
 
     async fn on_close<'a>(&'a mut self, id: u32)
@@ -156,12 +154,7 @@ impl<W: AsyncWrite + Send + Unpin> AsyncMysqlShim<W> for Shim {
 
     async fn on_query<'a>(&'a mut self, query: &'a str, results: QueryResultWriter<'a, W>) -> io::Result<()> {
         let refusal = self.state.lock().refusal.take();
-        match refusal {
-            Some(refusal) => {
-                results.error(ErrorKind::from(refusal.code().0), refusal.to_string().as_bytes()).await
-            }
-            None => self.reply(query, results).await,
-        }
+        self.reply(refusal.map_or(Ok(query), Err), results).await
     }
 
     async fn on_init<'a>(&'a mut self, database: &'a str, writer: InitWriter<'a, W>) -> io::Result<()> {

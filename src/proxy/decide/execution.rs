@@ -214,6 +214,7 @@ fn fill(
     if let Some(why) = &known.supplied.without_ids {
         return Err(Unsent::WithoutIds(why.clone()));
     }
+    let no_id = |why: &str| Refusal::NoId(prepared.insert.target.at(why));
     let (filled, note) = match params {
         Params::One(execute) => {
             let draft = execution::ExecutionDraft::new(prepared, &execute, meaning)?;
@@ -230,14 +231,13 @@ fn fill(
                 return Err(refused(why).into());
             }
             let kinds = draft.kinds()?;
-            let too_many = || Refusal::NoId("too many rows; send fewer at a time".into());
-            let ids = draft.ids().ok_or_else(too_many)?;
+            let ids = draft.ids().ok_or_else(|| no_id("too many rows; send fewer at a time"))?;
             let (sets, last) = (draft.sets, draft.last);
             let (block, note) = take_for(known, by, prepared, ids, &draft.explicit, last, sets)?;
             (draft.write(&kinds, block.as_ref()), note)
         }
     };
-    let payload = filled.ok_or_else(|| Refusal::NoId("the ids do not fit".into()))?;
+    let payload = filled.ok_or_else(|| no_id("the ids do not fit; please report this fault of Rowstamp"))?;
     Ok(Verdict::SendExecution(payload, note))
 }
 

@@ -98,7 +98,9 @@ impl Session {
         let sent = match sent {
             Ok(sent) => sent,
             Err(arrived) => {
-                return self.refuse(arrived, &Refusal::NoId("the ids do not fit the plan".into()));
+                let why = "the ids do not fit the plan; please report this fault of Rowstamp";
+                let why = inserts.first().map_or_else(|| why.to_owned(), |insert| insert.target.at(why));
+                return self.refuse(arrived, &Refusal::NoId(why));
             }
         };
         // The wrapper sets it again; where the statement fails, what the function shows is undefined anyway.

@@ -21,7 +21,7 @@ use crate::admin::console::protocol::scramble::{NONCE_BYTES, Plugin};
 use crate::admin::console::protocol::wire::{PAYLOAD_BYTES_MAX, Wire, WireError};
 use crate::admin::desk::Desk;
 use crate::mysql::capabilities::Capabilities;
-use crate::mysql::error::{Refusal, err_payload};
+use crate::mysql::error::Refusal;
 use crate::mysql::handshake::{ClientResponse, client_capabilities, is_ssl_request};
 use crate::mysql::reader::Malformed;
 use crate::users::throttle::{Throttle, Tried};
@@ -79,11 +79,11 @@ pub(crate) enum LoginError {
     #[error("{0}")]
     Refused(Refusal),
     #[error("wrong password or unknown user {user:?}")]
-    Wrong { user: String, payload: Vec<u8> },
+    Wrong { user: String, refusal: Refusal },
     #[error("user {user:?} must wait after wrong passwords")]
-    Waits { user: String, payload: Vec<u8> },
+    Waits { user: String, refusal: Refusal },
     #[error("user {user:?} is not known at present: the store does not answer")]
-    Unsure { user: String, payload: Vec<u8> },
+    Unsure { user: String, refusal: Refusal },
     #[error("the TLS handshake failed: {0}")]
     Tls(std::io::Error),
 }
@@ -95,19 +95,17 @@ impl From<Malformed> for LoginError {
 }
 
 impl LoginError {
-    /// The ERR packet for the client. `None`: there is nobody to read it.
-    pub(crate) fn payload(&self) -> Option<Vec<u8>> {
-        match self {
-            LoginError::Wire(WireError::Io(_)) | LoginError::Tls(_) => None,
-            LoginError::Wire(WireError::TooBig(_)) => {
-                Some(Refusal::PacketTooBig { bytes_max: PAYLOAD_BYTES_MAX }.payload())
-            }
-            LoginError::Wire(WireError::OutOfOrder { .. }) => Some(Refusal::PacketsOutOfOrder.payload()),
-            LoginError::Refused(refusal) => Some(refusal.payload()),
-            LoginError::Wrong { payload, .. }
-            | LoginError::Waits { payload, .. }
-            | LoginError::Unsure { payload, .. } => Some(payload.clone()),
-        }
+    /// The error for the client. `None`: there is nobody to read it.
+    pub(crate) fn refusal(&self) -> Option<Refusal> {
+        Some(match self {
+            LoginError::Wire(WireError::Io(_)) | LoginError::Tls(_) => return None,
+            LoginError::Wire(WireError::TooBig(_)) => Refusal::FixedLimit(PAYLOAD_BYTES_MAX),
+            LoginError::Wire(WireError::OutOfOrder { .. }) => Refusal::PacketsOutOfOrder,
+            LoginError::Refused(refusal)
+            | LoginError::Wrong { refusal, .. }
+            | LoginError::Waits { refusal, .. }
+            | LoginError::Unsure { refusal, .. } => refusal.clone(),
+        })
     }
 }
 
@@ -220,10 +218,7 @@ impl Authenticator {
             }
         };
         let user: String = without_tokens(&String::from_utf8_lossy(name)).chars().take(64).collect();
-        let refused = |why: &str| {
-            let text = format!("Access denied for user '{user}' to the console{why}");
-            err_payload(1045, *b"28000", &text)
-        };
+        let refused = |why: &str| Refusal::ConsoleDenied(format!("'{user}' to the console{why}"));
         match verdict {
             Tried::Right(login) => {
                 wire.write(&[0, 0, 0, 2, 0, 0, 0]).await?;
@@ -234,19 +229,19 @@ impl Authenticator {
                 // The remedy is the same for all names.
                 let remedy =
                     if may_send { "" } else { "; a user of the store logs in over TLS or the Unix socket" };
-                let payload = refused(&format!(" (using password: {using}){remedy}"));
-                Err(LoginError::Wrong { user, payload })
+                let refusal = refused(&format!(" (using password: {using}){remedy}"));
+                Err(LoginError::Wrong { user, refusal })
             }
             Tried::Wait(wait) => {
                 let wait = wait.as_secs_f64();
-                let payload = refused(&format!(": after a wrong password, try again in {wait:.1} s"));
-                Err(LoginError::Waits { user, payload })
+                let refusal = refused(&format!(": after a wrong password, try again in {wait:.1} s"));
+                Err(LoginError::Waits { user, refusal })
             }
             Tried::Unsure => {
-                let payload = refused(
+                let refusal = refused(
                     ": the users of the store are not known at present, since the store does not answer; users of admin.users can log in",
                 );
-                Err(LoginError::Unsure { user, payload })
+                Err(LoginError::Unsure { user, refusal })
             }
         }
     }

@@ -112,7 +112,7 @@ impl<R: AsyncRead> OnePacketReader<R> {
             return Err(Refusal::PacketsOutOfOrder);
         }
         if header.payload_bytes > PACKET_BYTES_MAX {
-            return Err(Refusal::PacketTooBig { bytes_max: PACKET_BYTES_MAX });
+            return Err(Refusal::FixedLimit(PACKET_BYTES_MAX));
         }
         Ok(header.packet_bytes() - self.incoming.len())
     }

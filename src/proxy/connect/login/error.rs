@@ -90,7 +90,7 @@ impl LoginError {
             LoginError::ServerMalformed(error) | LoginError::Auth(AuthError::Server(error)) => {
                 Refusal::BackendMalformed(error.to_string())
             }
-            LoginError::TooBig(_) => Refusal::PacketTooBig { bytes_max: PAYLOAD_BYTES_MAX },
+            LoginError::TooBig(_) => Refusal::FixedLimit(PAYLOAD_BYTES_MAX),
             LoginError::OutOfOrder => Refusal::PacketsOutOfOrder,
             LoginError::ZstdLevel(error) => Refusal::ZstdLevel(*error),
             LoginError::ServerTls(_) => Refusal::BackendTls("Rowstamp's log has the reason".into()),
@@ -100,7 +100,7 @@ impl LoginError {
             LoginError::OsUser(_) | LoginError::Auth(_) | LoginError::OwnKey(_) => {
                 Refusal::AccessDenied(self.to_string())
             }
-            LoginError::Timeout => Refusal::Timeout,
+            LoginError::Timeout => Refusal::Timeout("limits.handshake_timeout"),
         })
     }
 

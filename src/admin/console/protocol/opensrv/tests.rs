@@ -139,8 +139,8 @@ async fn what_ends_a_connection() {
     let bytes_max = PACKET_BYTES_MAX;
     let too_big = [u32::try_from(bytes_max + 1).unwrap(), 0xFF_FFFF].map(u32::to_le_bytes);
     for (sent, pings, refusal) in [
-        ([packet(PING), too_big[0].to_vec()].concat(), 1, Refusal::PacketTooBig { bytes_max }),
-        (too_big[1].to_vec(), 0, Refusal::PacketTooBig { bytes_max }),
+        ([packet(PING), too_big[0].to_vec()].concat(), 1, Refusal::FixedLimit(bytes_max)),
+        (too_big[1].to_vec(), 0, Refusal::FixedLimit(bytes_max)),
         ([packet(PING), vec![1, 0, 0, 1, 0x0E]].concat(), 1, Refusal::PacketsOutOfOrder),
     ] {
         let (state, mut reader) = reader_of(&[sent, packet(PING)].concat(), &[]);
