@@ -189,9 +189,9 @@ impl AuthRelay {
     }
 
     pub fn from_server(&mut self, payload: &[u8]) -> Result<AuthStep, AuthError> {
-        match payload.first() {
-            Some(&OK) => return Ok(AuthStep::Done(payload.to_vec())),
-            Some(&ERR) => return Ok(AuthStep::Failed(payload.to_vec())),
+        match Reader::new(payload).peek() {
+            Some(OK) => return Ok(AuthStep::Done(payload.to_vec())),
+            Some(ERR) => return Ok(AuthStep::Failed(payload.to_vec())),
             _ => {}
         }
         if let State::ServerKeyAsked(password) = &self.state {
@@ -199,10 +199,10 @@ impl AuthRelay {
             self.state = State::Relayed;
             return Ok(AuthStep::ToServer(Zeroizing::new(cipher)));
         }
-        match payload.first() {
+        match Reader::new(payload).peek() {
             // A switch of one byte alone is the one to mysql_old_password: nothing to follow.
-            Some(&SWITCH) if payload.len() > 1 => self.switch(payload)?,
-            Some(&NEXT_FACTOR) if self.multi_factor => self.switch(payload)?,
+            Some(SWITCH) if payload.len() > 1 => self.switch(payload)?,
+            Some(NEXT_FACTOR) if self.multi_factor => self.switch(payload)?,
             _ if self.plugin == Plugin::CachingSha2 && payload == FULL_AUTH => self.state = State::FullAuth,
             _ => {}
         }

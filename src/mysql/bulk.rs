@@ -1,7 +1,7 @@
 //! MariaDB's COM_STMT_BULK_EXECUTE: one prepared statement, several sets of parameters.
 //! Source: <https://mariadb.com/kb/en/com_stmt_bulk_execute/>; what it leaves open was measured on 10.11.
 
-use super::prepared::{Param, ParamType, ParamValue, id_bytes, read_types, read_value};
+use super::prepared::{Param, ParamType, ParamValue, id_bytes, put_statement_id, read_types, read_value};
 use super::reader::{Malformed, Reader, put_lenenc_bytes};
 
 /// Bytes in front of the types: command, statement id, flags.
@@ -98,9 +98,7 @@ impl<'a> Bulk<'a> {
     /// The execution as it came, with its types, for the statement of that id.
     pub fn whole_of(&self, id: u32) -> Vec<u8> {
         let mut out = self.whole();
-        if let Some(place) = out.get_mut(1..5) {
-            place.copy_from_slice(&id.to_le_bytes());
-        }
+        put_statement_id(&mut out, id);
         out
     }
 

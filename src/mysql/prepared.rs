@@ -114,6 +114,13 @@ pub fn statement_id(payload: &[u8]) -> Result<u32, Malformed> {
     r.u32("statement id")
 }
 
+/// Writes another statement's id into the payload of an EXECUTE, FETCH, RESET, CLOSE or SEND_LONG_DATA.
+pub fn put_statement_id(payload: &mut [u8], id: u32) {
+    if let Some(place) = payload.get_mut(1..5) {
+        place.copy_from_slice(&id.to_le_bytes());
+    }
+}
+
 impl<'a> Execute<'a> {
     pub fn parse(payload: &'a [u8], expected: Expected<'_>) -> Result<Self, Malformed> {
         let with_attributes = expected.with_attributes;

@@ -22,6 +22,7 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
+    #[inline]
     pub fn new(bytes: &'a [u8]) -> Self {
         Reader { rest: bytes, len: bytes.len() }
     }
@@ -38,6 +39,7 @@ impl<'a> Reader<'a> {
         self.rest.is_empty()
     }
 
+    #[inline]
     pub fn peek(&self) -> Option<u8> {
         self.rest.first().copied()
     }

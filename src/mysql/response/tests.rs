@@ -8,14 +8,16 @@ const CLASSIC: Forms = Forms {
     progress_reports: false,
 };
 const MODERN: Forms = Forms { deprecate_eof: true, ..CLASSIC };
-const OK: &[u8] = &[0, 1, 0, 2, 0, 0, 0];
-const OK_MORE: &[u8] = &[0, 1, 0, 0x0A, 0, 0, 0];
-const EOF: &[u8] = &[0xFE, 0, 0, 2, 0];
-const EOF_MORE: &[u8] = &[0xFE, 0, 0, 0x0A, 0];
-const EOF_CURSOR: &[u8] = &[0xFE, 0, 0, 0x42, 0];
-const OK_EOF: &[u8] = &[0xFE, 0, 0, 2, 0, 0, 0];
-const OK_EOF_CURSOR: &[u8] = &[0xFE, 0, 0, 0x42, 0, 0, 0];
-const ERR: &[u8] = &[0xFF, 0x28, 0x04, b'#', b'4', b'2', b'0', b'0', b'0', b'x'];
+/// MariaDB 10.11.19 to an INSERT, to `DO 1` of several statements, after the columns and the rows of a SELECT, of one that is followed, and of
+/// an execution that opens a cursor; the same under DEPRECATE_EOF; to a SELECT of no column.
+const OK: &[u8] = b"\x00\x01\x00\x02\x00\x00\x00";
+const OK_MORE: &[u8] = b"\x00\x00\x00\x0a\x00\x00\x00";
+const EOF: &[u8] = b"\xfe\x00\x00\x22\x00";
+const EOF_MORE: &[u8] = b"\xfe\x00\x00\x2a\x00";
+const EOF_CURSOR: &[u8] = b"\xfe\x00\x00\x62\x00";
+const OK_EOF: &[u8] = b"\xfe\x00\x00\x22\x00\x00\x00";
+const OK_EOF_CURSOR: &[u8] = b"\xfe\x00\x00\x62\x00\x00\x00";
+const ERR: &[u8] = b"\xff\x1e\x04#42S22Unknown column 'nothing' in 'SELECT'";
 /// MariaDB 10.11 to `ALTER TABLE ... ADD KEY`, and MySQL 9.7 to `SIGNAL ... SET MYSQL_ERRNO = 65535`.
 const PROGRESS: &[u8] = b"\xff\xff\xff\x01\x02\x03\x00\x00\x00\x07Sorting";
 const ERR_65535: &[u8] = b"\xff\xff\xff#45000hi";

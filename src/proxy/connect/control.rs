@@ -108,7 +108,7 @@ async fn relay(login: LoggedIn) -> Result<(), Broken> {
         let mut first = None;
         loop {
             let header = read_packet(&mut client, &mut packet).await?;
-            first = first.or(packet.get(HEADER_BYTES).copied());
+            first = first.or(Reader::new(packet.get(HEADER_BYTES..).unwrap_or_default()).peek());
             server.write_all(&packet).await?;
             if !header.continues() {
                 break;
@@ -140,7 +140,7 @@ async fn answer(
             return Err(Broken::Server(format!("it has more than {ANSWER_BYTES_MAX} bytes")));
         }
         let payload = packet.get(HEADER_BYTES..).unwrap_or_default();
-        let progress = match follower.classify(header.payload_bytes, payload.first().copied()) {
+        let progress = match follower.classify(header.payload_bytes, Reader::new(payload).peek()) {
             Kind::Definition if follower.ended_with_definition() => ResponseProgress::Done,
             Kind::Row | Kind::Definition => ResponseProgress::Continues,
             Kind::Control(control) => {

@@ -1,6 +1,6 @@
 //! Answers that are no backend's, and where an answer begins for a client that speaks in frames.
 
-use crate::mysql::packet::{HEADER_BYTES, Header};
+use crate::mysql::packet::{Header, first_of_payload};
 use crate::proxy::relay::outstanding::Outstanding;
 use crate::proxy::relay::{CONTROL_BYTES_MAX, DownState, Event, Relay, Step, Violation};
 
@@ -37,7 +37,7 @@ impl Relay {
             Ok(whole) => whole,
             Err(step) => return step,
         };
-        if self.down.window().get(HEADER_BYTES) != Some(&ERR) {
+        if first_of_payload(self.down.window()) != Some(ERR) {
             return Step::Event(Event::Violation(Violation::Unasked));
         }
         if self.must_begin_answer() {

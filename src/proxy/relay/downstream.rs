@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use crate::mysql::error::err_code;
 use crate::mysql::ok::{Filled, Form, OkPacket, Patch, StateReport, status};
-use crate::mysql::packet::{HEADER_BYTES, Header, put_packets};
+use crate::mysql::packet::{HEADER_BYTES, Header, first_of_payload, put_packets};
 use crate::mysql::reader::{Malformed, Reader};
 use crate::mysql::response::{Control, Follower, Kind, PrepareOk, ResponseProgress};
 use crate::proxy::known::inserts::Settled;
@@ -67,7 +67,7 @@ impl Relay {
     }
 
     fn forward(&mut self, header: Header) -> Step {
-        let first = self.down.window().get(HEADER_BYTES).copied();
+        let first = first_of_payload(self.down.window());
         if first.is_none() && header.payload_bytes > 0 {
             return Step::More(HEADER_BYTES + 1);
         }
@@ -135,7 +135,7 @@ impl Relay {
         // Set aside while the session reads the packet in it.
         let down = std::mem::take(&mut self.down);
         let payload = down.window().get(HEADER_BYTES..whole).unwrap_or_default();
-        let first = payload.first().copied();
+        let first = Reader::new(payload).peek();
         let read = self.read_control(header, control, payload);
         self.down = down;
         let (mut fate, progress, follower) = match read {
@@ -186,7 +186,7 @@ impl Relay {
         };
         let mut follower = entry.follower;
         let drops_eof = follower.awaits_params_eof() && entry.all_params_are_ours();
-        follower.classify(header.payload_bytes, payload.first().copied());
+        follower.classify(header.payload_bytes, Reader::new(payload).peek());
         let malformed = |error| Event::Violation(Violation::Backend(error));
         let progress = follower.advance(control, payload).map_err(malformed)?;
         let ends = progress != ResponseProgress::Continues;

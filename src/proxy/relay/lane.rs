@@ -18,7 +18,7 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::mysql::packet::{HEADER_BYTES, Header, packets_of, put_packets};
+use crate::mysql::packet::{HEADER_BYTES, Header, first_of_payload, packets_of, put_packets};
 use crate::mysql::response::is_plain_row;
 use crate::proxy::relay::outstanding::Numbers;
 use crate::tables::locks::SendBy;
@@ -122,7 +122,7 @@ impl Lane {
         let (mut at, mut rows) = (0, 0);
         let window = self.window_mut();
         while let Some(header) = window.get(at..).and_then(Header::parse)
-            && let Some(&first) = window.get(at + HEADER_BYTES)
+            && let Some(first) = window.get(at..).and_then(first_of_payload)
         {
             let end = at + header.packet_bytes();
             if !is_plain_row(header.payload_bytes, first) || window.len() < end {

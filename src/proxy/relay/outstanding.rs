@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use crate::mysql::error::parse_err;
 use crate::mysql::ok::{OkPacket, status};
+use crate::mysql::reader::Reader;
 use crate::mysql::response::{Control, Follower, Kind};
 use crate::proxy::known::answered::{Answer, Answered, ServerError, Table};
 use crate::proxy::known::drawn::PreparedDraws;
@@ -164,7 +165,7 @@ pub(crate) struct Own {
 impl Own {
     /// True if this packet of the response asks for a file that the client has.
     pub(crate) fn asks_client(&self, payload: &[u8]) -> bool {
-        let kind = { self.follower }.classify(payload.len(), payload.first().copied());
+        let kind = { self.follower }.classify(payload.len(), Reader::new(payload).peek());
         self.file.is_some() && kind == Kind::Control(Control::Infile)
     }
 

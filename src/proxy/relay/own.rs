@@ -3,6 +3,7 @@
 use crate::mysql::command::{Command, Reply, command_payload};
 use crate::mysql::error::{is_password_expired, parse_err};
 use crate::mysql::packet::{HEADER_BYTES, Header};
+use crate::mysql::reader::Reader;
 use crate::mysql::response::{Control, Kind, ResponseProgress};
 use crate::proxy::known::answered::Table;
 use crate::proxy::known::tracking::NOT_SET_WHILE_SHARED;
@@ -69,7 +70,7 @@ impl Relay {
             return self.ask_for_file(header, whole);
         }
         self.down.skip(whole);
-        let done = match own.follower.classify(payload.len(), payload.first().copied()) {
+        let done = match own.follower.classify(payload.len(), Reader::new(&payload).peek()) {
             Kind::Definition => {
                 if let Some(table) = &mut own.table {
                     table.others.push(payload);

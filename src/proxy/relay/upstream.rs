@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::mysql::attributes::text_at;
 use crate::mysql::command::{Command, Reply};
 use crate::mysql::error::Refusal;
-use crate::mysql::packet::{HEADER_BYTES, Header, Whole, payload_of, whole_payload};
+use crate::mysql::packet::{HEADER_BYTES, Header, Whole, first_of_payload, payload_of, whole_payload};
 use crate::mysql::prepared::statement_id;
 use crate::mysql::reader::Reader;
 use crate::proxy::known::moves::plain_name;
@@ -143,7 +143,7 @@ impl Relay {
         if header.payload_bytes == 0 {
             return self.refuse(header, &Refusal::UnknownCommand(0));
         }
-        let Some(&byte) = self.up.window().get(HEADER_BYTES) else { return Step::More(HEADER_BYTES + 1) };
+        let Some(byte) = first_of_payload(self.up.window()) else { return Step::More(HEADER_BYTES + 1) };
         let Some(command) = Command::from_byte(byte) else {
             return self.refuse(header, &Refusal::UnknownCommand(byte));
         };

@@ -14,6 +14,7 @@ use crate::mysql::command::Command;
 use crate::mysql::error::parse_err;
 use crate::mysql::packet::{HEADER_BYTES, Header, payload_of};
 use crate::mysql::prepared::statement_id;
+use crate::mysql::reader::Reader;
 use crate::proxy::serve::session::Session;
 use crate::rewrite::plan::target::Target;
 use crate::rules::model::ColumnShape;
@@ -63,7 +64,7 @@ impl Session {
     fn stores_only(&self) -> bool {
         let Some(kept) = self.relay.kept() else { return false };
         let payload = payload_of(kept, kept.len());
-        if payload.first() == Some(&(Command::Query as u8)) {
+        if Reader::new(&payload).peek() == Some(Command::Query as u8) {
             let Some(state) = self.relay.known.session.state() else { return false };
             let text =
                 text_at(&payload, self.relay.known.has_attributes()).ok().and_then(|at| payload.get(at..));

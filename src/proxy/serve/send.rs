@@ -3,6 +3,7 @@
 use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
 use crate::mysql::packet::{packets_of, payload_of};
+use crate::mysql::prepared::put_statement_id;
 use crate::proxy::decide::params::Params;
 use crate::proxy::decide::verdict::FilledPacket;
 use crate::proxy::known::explicit::set_id::SetId;
@@ -194,9 +195,8 @@ impl Session {
 
     /// Writes the server's statement id over the client's, where they differ.
     pub(super) fn put_server_id(&self, arrived: &Arrived, payload: &mut [u8]) {
-        let server_id = arrived.statement.and_then(|id| self.relay.known.statements.translated(id));
-        if let Some((id, place)) = server_id.zip(payload.get_mut(1..5)) {
-            place.copy_from_slice(&id.to_le_bytes());
+        if let Some(id) = arrived.statement.and_then(|id| self.relay.known.statements.translated(id)) {
+            put_statement_id(payload, id);
         }
     }
 

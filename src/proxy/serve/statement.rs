@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::mysql::command::{Command, command_payload};
 use crate::mysql::error::Refusal;
 use crate::mysql::packet::packets_of;
+use crate::mysql::prepared::put_statement_id;
 use crate::mysql::response::PrepareOk;
 use crate::proxy::decide::natively::native_execution;
 use crate::proxy::decide::verdict::Verdict;
@@ -180,9 +181,7 @@ impl Session {
             Err(error) => return Ok(self.fail(arrived, &error.payload)),
         };
         let ok = PrepareOk::parse(&answer.first, self.relay.forms).map_err(Violation::Backend)?;
-        if let Some(place) = execution.get_mut(1..5) {
-            place.copy_from_slice(&ok.statement_id.to_le_bytes());
-        }
+        put_statement_id(&mut execution, ok.statement_id);
         self.until(Relay::has_sent_all).await?;
         let reply = arrived.command.reply_to(&execution);
         let sent = self.relay.send_instead(&execution, arrived);

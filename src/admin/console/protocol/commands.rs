@@ -29,7 +29,9 @@ pub(crate) type SharedState = Arc<Mutex<ConnectionState>>;
 /// The payload that the library gets in place of this one. `None`: the command is dropped, since it
 /// has no answer.
 pub(crate) fn filter(mut payload: Vec<u8>, state: &mut ConnectionState) -> Result<Option<Vec<u8>>, Refusal> {
-    let (&command, rest) = payload.split_first().ok_or(Refusal::UnknownCommand(0))?;
+    let mut reader = Reader::new(&payload);
+    let command = reader.u8("command").map_err(|_| Refusal::UnknownCommand(0))?;
+    let rest = reader.rest();
     let statement = Reader::new(rest).u32("statement id").ok();
     let is_prepared = statement.is_some_and(|id| state.prepared.contains_key(&id));
     match Command::from_byte(command) {

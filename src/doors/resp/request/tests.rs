@@ -24,15 +24,40 @@ fn whole(input: &[u8], expect: &[&str], bytes: usize) {
 
 #[test]
 fn requests() {
-    whole(b"*1\r\n$4\r\nPING\r\n", &["PING"], 14);
-    whole(b"*2\r\n$4\r\nINCR\r\n$1\r\nk\r\n*1\r\n", &["INCR", "k"], 21);
     whole(b"*2\r\n$4\r\nECHO\r\n$0\r\n\r\n", &["ECHO", ""], 20);
     whole(b"*0\r\nx", &[], 4);
     whole(b"*-1\r\nx", &[], 5);
-    whole(b"PING\r\nPING\r\n", &["PING"], 6);
     whole(b"incrby  k\t5\n", &["incrby", "k", "5"], 12);
     whole(b"\r\n", &[], 2);
     whole(b"ECHO \"a \\x41\\n\\q\" 'b\\'c\\n'\r\n", &["ECHO", "a A\nq", "b'c\\n"], 28);
+}
+
+/// Bytes that clients sent to a socket that recorded them.
+#[test]
+fn requests_of_clients() {
+    const CLI: &[u8] = b"*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n*2\r\n$4\r\nINCR\r\n$6\r\norders\r\n";
+    const PIPE: &[u8] = b"INCR orders\r\nINCR orders\r\n\r\n*2\r\n$4\r\nECHO\r\n$20\r\n\
+        \xec\x18\xeb\xab\xc5\xbd\xd0\x9au\x05\x7ft\xc3\x17\xcf\x01\xe3\xf8\xec`\r\n";
+    const PY: &[u8] = b"*3\r\n$6\r\nINCRBY\r\n$6\r\norders\r\n$1\r\n1\r\n\
+        *3\r\n$6\r\nINCRBY\r\n$6\r\norders\r\n$1\r\n3\r\n";
+    for (client, sent, expect) in [
+        ("redis-cli 7.0.15: -3 INCR orders", CLI, "HELLO 3|INCR orders"),
+        // Two lines, and the end that it adds.
+        (
+            "redis-cli 7.0.15: --pipe",
+            PIPE,
+            r"INCR orders|INCR orders||ECHO \xec\x18\xeb\xab\xc5\xbd\xd0\x9au\x05\x7ft\xc3\x17\xcf\x01\xe3\xf8\xec`",
+        ),
+        ("redis-py 8.1.0: incr and incrby in a pipeline", PY, "INCRBY orders 1|INCRBY orders 3"),
+    ] {
+        let (mut found, mut rest) = (Vec::new(), sent);
+        while !rest.is_empty() {
+            let (args, bytes) = read(rest, Limits::LOGGED_IN).unwrap().unwrap();
+            found.push(args.join(&b' ').escape_ascii().to_string());
+            rest = &rest[bytes..];
+        }
+        assert_eq!(found.join("|"), expect, "{client}");
+    }
 }
 
 #[test]
