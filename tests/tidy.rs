@@ -674,7 +674,7 @@ fn what_is_pure_touches_nothing() {
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
-/// Numbers of a peer's are read where every read is checked and named.
+/// Numbers of a peer's, and the byte by which a payload tells its kind, are read where every read is checked and named.
 #[test]
 fn numbers_of_a_peer_are_read_by_the_reader() {
     let words = [

@@ -11,7 +11,8 @@ pub const HEADER_BYTES: usize = 4;
 /// A packet of this length is followed by another one of the same payload.
 pub const PAYLOAD_BYTES_MAX: usize = 0xFF_FFFF;
 
-/// The first byte of the payload of the packet at the front of `bytes`: a command, or the kind of an answer.
+/// The first byte of the payload of the packet at the front of `bytes`: a command, or the kind of an answer. If the payload is empty, it
+/// is the next packet's: look at the header first.
 #[inline]
 pub fn first_of_payload(bytes: &[u8]) -> Option<u8> {
     bytes.get(HEADER_BYTES).copied()

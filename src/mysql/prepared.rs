@@ -114,7 +114,7 @@ pub fn statement_id(payload: &[u8]) -> Result<u32, Malformed> {
     r.u32("statement id")
 }
 
-/// Writes another statement's id into the payload of an EXECUTE, FETCH, RESET, CLOSE or SEND_LONG_DATA.
+/// Writes another statement's id into the payload of a command that names one (see [`statement_id`]).
 pub fn put_statement_id(payload: &mut [u8], id: u32) {
     if let Some(place) = payload.get_mut(1..5) {
         place.copy_from_slice(&id.to_le_bytes());

@@ -6,28 +6,28 @@
 
 pub(super) mod again;
 mod answers;
+pub(super) mod command;
 mod downstream;
 mod glances;
 pub(super) mod lane;
+mod long_data;
 pub(super) mod outstanding;
 pub(super) mod own;
 mod parts;
 pub(super) mod pump;
+mod too_long;
 mod upstream;
 
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::ids::block::IdBlock;
 use crate::mysql::attributes;
 use crate::mysql::command::{Command, Reply};
 use crate::mysql::error::Refusal;
 use crate::mysql::ok::{OkPacket, status};
-use crate::mysql::packet::{
-    HEADER_BYTES, Header, PAYLOAD_BYTES_MAX, as_packets, packets_of, payload_of, put_packets,
-};
-use crate::mysql::prepared::statement_id;
+use crate::mysql::packet::{HEADER_BYTES, Header, as_packets, packets_of, payload_of, put_packets};
+use crate::mysql::prepared::{put_statement_id, statement_id};
 use crate::mysql::reader::Malformed;
 use crate::mysql::response::{Follower, Forms, PrepareOk};
 use crate::proxy::known::Known;
@@ -37,10 +37,10 @@ use crate::proxy::known::explicit::ExplicitIds;
 use crate::proxy::known::inserts::{InsertReply, SmallestId};
 use crate::proxy::known::note::Note;
 use crate::proxy::relay::again::Again;
+use crate::proxy::relay::command::{Arrived, Handled, Sent, TakenOut};
 use crate::proxy::relay::lane::Lane;
 use crate::proxy::relay::outstanding::{Forward, Numbers, Outstanding, Own, Purpose, Queue};
 use crate::proxy::relay::parts::Parts;
-use crate::rewrite::plan::Plan;
 use crate::sessions::Count;
 use crate::tables::InForce;
 
@@ -171,37 +171,6 @@ pub(super) enum Fate {
     Replace(Vec<u8>),
 }
 
-/// A command of the client's whose payload lies whole at the start of its window. There is one of it: what sends, cuts or takes out
-/// the command consumes it, so that it is answered once.
-#[derive(Debug, PartialEq, Eq)]
-#[must_use = "the client waits for its answer"]
-pub(super) struct Arrived {
-    pub(super) command: Command,
-    /// The bytes that the payload takes of the window, with its headers.
-    pub(super) window_bytes: usize,
-    pub(super) packets: usize,
-    /// The statement that it names, by the client's id.
-    pub(super) statement: Option<u32>,
-    /// The offset of the text of a COM_QUERY or COM_STMT_PREPARE in its payload. `None`: the attributes before it are malformed.
-    pub(super) text_at: Option<usize>,
-}
-
-impl Arrived {
-    /// The payload in two: what stands before the text, and the text.
-    pub(super) fn split<'a>(&self, payload: &'a [u8]) -> (&'a [u8], &'a [u8]) {
-        self.text_at.and_then(|at| payload.split_at_checked(at)).unwrap_or((payload, &[]))
-    }
-
-    pub(super) fn text<'a>(&self, payload: &'a [u8]) -> &'a [u8] {
-        self.split(payload).1
-    }
-
-    /// The bytes of the window that it took, and its packets.
-    fn into_size(self) -> (usize, usize) {
-        (self.window_bytes, self.packets)
-    }
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
     Client,
@@ -223,6 +192,10 @@ pub(super) enum Violation {
     ClientPacketNr(u8),
     #[error("the client sent more packets before the answer to its COM_CHANGE_USER")]
     BehindChangeUser,
+    #[error(
+        "a command of the client's came up while the session waited; this is a fault of Rowstamp, please report it"
+    )]
+    OutOfTurn,
     #[error("the backend sent a packet, but no command waits for an answer")]
     Unasked,
     #[error("the backend's packet: {0}")]
@@ -231,18 +204,6 @@ pub(super) enum Violation {
     FileOutOfTurn,
     #[error("a packet of {0} bytes came instead of a short one")]
     TooLong(usize),
-}
-
-/// Packets of a payload of ours, numbered from 0, before they are sent.
-pub(super) struct Ready {
-    bytes: Vec<u8>,
-    packets: usize,
-}
-
-impl Ready {
-    pub(super) fn of(payload: &[u8]) -> Self {
-        Ready { bytes: as_packets(0, payload), packets: packets_of(payload.len()) }
-    }
 }
 
 /// The first packet of an answer, which the client gets later.
@@ -368,10 +329,12 @@ impl Relay {
         self.command_packets = number_after(arrived.packets);
     }
 
-    /// The server has answered a COM_CHANGE_USER, on sockets that the relay did not see.
-    pub(super) fn begins_again(&mut self, client_buffered: &[u8]) {
+    /// The server has answered this COM_CHANGE_USER, on sockets that the relay did not see.
+    pub(super) fn begins_again(&mut self, change_user: TakenOut, client_buffered: &[u8]) -> Handled {
         self.starts_over();
         self.up = Lane::holding(client_buffered);
+        let TakenOut(_answered) = change_user;
+        Handled(())
     }
 
     /// True if the client has got all that was sent to it.
@@ -492,61 +455,15 @@ impl Relay {
         }
     }
 
-    /// The command goes to the server as it came. The packet numbers of a later part do not begin after its own packets.
-    pub(super) fn send_as_it_came(&mut self, arrived: Arrived) -> Sent {
-        let (window_bytes, packets) = arrived.into_size();
-        self.up.accept(window_bytes);
-        Sent::of(packets, window_bytes / (HEADER_BYTES + PAYLOAD_BYTES_MAX) + 1)
-    }
-
-    /// Sends a plan's text in place of the client's, whose attributes stay. Gives the command back, and sends nothing, where the
-    /// blocks are not the plan's.
-    pub(super) fn send_spliced(
-        &mut self,
-        (plan, blocks): (&Plan, &[IdBlock]),
-        arrived: Arrived,
-    ) -> Result<Sent, Arrived> {
-        let replaced = self.up.replace(arrived.window_bytes, |window, out| {
-            let payload = payload_of(window, arrived.window_bytes);
-            let (before, text) = arrived.split(&payload);
-            out.extend_from_slice(before);
-            plan.splice_into(text, blocks, out)
-        });
-        replaced.map(|packets| Sent::of(arrived.packets, packets)).ok_or(arrived)
-    }
-
-    /// Sends `payload` in place of the client's, which is dropped from the window.
-    pub(super) fn send_instead(&mut self, payload: &[u8], arrived: Arrived) -> Sent {
-        let taken = self.take_out(arrived);
-        self.send_for_client(payload, taken)
-    }
-
-    /// The command's bytes leave the window, and the server gets none of them.
-    pub(super) fn take_out(&mut self, arrived: Arrived) -> TakenOut {
-        self.up.skip(arrived.window_bytes);
-        TakenOut(arrived)
-    }
-
-    /// [`Relay::send_instead`] with packets that were made ready.
-    pub(super) fn send_ready(&mut self, ready: Ready, arrived: Arrived) -> Sent {
-        let taken = self.take_out(arrived);
-        self.up.push(ready.bytes);
-        Sent::of(taken.into_packets(), ready.packets)
-    }
-
-    /// Sends `payload` for a command of the client's, after what is to be sent already.
-    pub(super) fn send_for_client(&mut self, payload: &[u8], taken: TakenOut) -> Sent {
-        put_packets(self.up.out(), 0, payload);
-        Sent::of(taken.into_packets(), packets_of(payload.len()))
-    }
-
-    /// Answers a command in place of the backend, in its turn.
+    /// Answers a command in place of the backend, in its turn, if it is one that has an answer.
     pub(super) fn answer(&mut self, refusal: &Refusal, taken: TakenOut) -> Handled {
-        self.answer_after(refusal, taken.into_packets());
+        if taken.as_it_came().command.is_answered() {
+            self.answer_after(refusal, taken.into_packets());
+        }
         Handled(())
     }
 
-    /// [`Relay::answer`] for a command that took so many packets of the client's.
+    /// Answers in place of the backend, in its turn, after so many packets of the client's.
     fn answer_after(&mut self, refusal: &Refusal, packets: usize) {
         self.known.session.forget_failure();
         self.count_refused(refusal);
@@ -616,11 +533,10 @@ impl Relay {
 
     /// Writes the server's id of a statement in place of the client's, at the front of the window.
     pub(super) fn translate_id(&mut self) {
-        const ID: std::ops::Range<usize> = HEADER_BYTES + 1..HEADER_BYTES + 5;
         if let Some(server_id) = self.named_statement().and_then(|id| self.known.statements.translated(id))
-            && let Some(place) = self.up.window_mut().get_mut(ID)
+            && let Some(payload) = self.up.window_mut().get_mut(HEADER_BYTES..)
         {
-            place.copy_from_slice(&server_id.to_le_bytes());
+            put_statement_id(payload, server_id);
         }
     }
 
@@ -639,46 +555,6 @@ impl Relay {
         Step::Moved
     }
 }
-
-/// A command is on its way, and its answer is owed. The shift makes the answer's packet numbers continue from the client's own
-/// packets; numbers wrap, and so does the shift.
-#[must_use = "the answer is owed: give it to `Relay::owe`"]
-pub(super) struct Sent(u8);
-
-impl Sent {
-    fn of(client_packets: usize, sent_packets: usize) -> Self {
-        Sent(number_after(client_packets.wrapping_sub(sent_packets)))
-    }
-}
-
-/// A command that has left the client's window, and that the server has not seen.
-#[must_use = "the client waits for its answer"]
-pub(super) struct TakenOut(Arrived);
-
-impl TakenOut {
-    pub(super) fn as_it_came(&self) -> &Arrived {
-        &self.0
-    }
-
-    /// The packets of the client's, after which the answer's are numbered.
-    fn into_packets(self) -> usize {
-        self.0.packets
-    }
-
-    /// The packets of a file that the client has sent meanwhile count among the command's.
-    pub(super) fn count_file(&mut self, relay: &Relay) {
-        self.0.packets = relay.command_packets.into();
-    }
-
-    /// The server would give none either.
-    pub(super) fn without_answer(self) -> Handled {
-        let TakenOut(_answered_by_nothing) = self;
-        Handled(())
-    }
-}
-
-/// A command is on its way, with its answer owed, or it is answered. Only what does that gives one.
-pub(super) struct Handled(());
 
 /// A refusal as a packet that answers a command of so many packets.
 pub(super) fn err_packet(refusal: &Refusal, packets: usize) -> Vec<u8> {

@@ -31,6 +31,7 @@ use crate::proxy::connect::change_user;
 use crate::proxy::connect::login::{self, LoggedIn, LoginError};
 use crate::proxy::connect::proxy_protocol::Ends;
 use crate::proxy::connect::stream::Stream;
+use crate::proxy::relay::command::{Handled, TakenOut};
 use crate::proxy::relay::{Event, Violation, err_packet};
 use crate::proxy::serve::session::{End, Going, Over, Session, SessionError};
 use crate::proxy::shared::Shared;
@@ -55,8 +56,8 @@ pub async fn serve(logged_in: LoggedIn, shared: Shared, here: SessionHandle) -> 
     here.is(logged_in.who());
     let mut session = Session::new(logged_in, shared, here);
     loop {
-        let payload = match session.serve_commands().await {
-            Ok(payload) => payload,
+        let (payload, taken) = match session.serve_commands().await {
+            Ok(change_user) => change_user,
             Err(over) => {
                 session.close(&over).await;
                 return over.how;
@@ -68,14 +69,14 @@ pub async fn serve(logged_in: LoggedIn, shared: Shared, here: SessionHandle) -> 
         let (identity, context) = (&mut session.identity, &session.shared.login);
         let answered = change_user::run(streams, payload, identity, forms, &session.seat, context).await?;
         (session.client, session.server) = (answered.client, answered.server);
-        session.starts_over(answered.changed, &answered.client_buffered);
+        session.starts_over(answered.changed, taken, &answered.client_buffered);
     }
 }
 
 impl Session {
-    /// Serves the client until its session is over, or another user's. Returns the payload of the
-    /// COM_CHANGE_USER, whose exchange runs on the sockets themselves.
-    async fn serve_commands(&mut self) -> Going<Zeroizing<Vec<u8>>> {
+    /// Serves the client until its session is over, or another user's. Returns the
+    /// COM_CHANGE_USER and its payload: the exchange that answers it runs on the sockets themselves.
+    async fn serve_commands(&mut self) -> Going<(Zeroizing<Vec<u8>>, TakenOut)> {
         loop {
             match self.pump().await? {
                 Event::Command(arrived) if arrived.command == Command::ChangeUser => {
@@ -83,9 +84,7 @@ impl Session {
                         return Err(Violation::BehindChangeUser.into());
                     }
                     let payload = self.relay.payload(&arrived).into_owned();
-                    // The exchange on the sockets is its answer.
-                    let _taken = self.relay.take_out(arrived);
-                    return Ok(Zeroizing::new(payload));
+                    return Ok((Zeroizing::new(payload), self.relay.take_out(arrived)));
                 }
                 event => self.handle(event).await?,
             }
@@ -93,8 +92,13 @@ impl Session {
     }
 
     /// The server has answered a COM_CHANGE_USER.
-    fn starts_over(&mut self, changed: Option<change_user::Changed>, client_buffered: &[u8]) {
-        self.relay.begins_again(client_buffered);
+    fn starts_over(
+        &mut self,
+        changed: Option<change_user::Changed>,
+        taken: TakenOut,
+        client_buffered: &[u8],
+    ) -> Handled {
+        let handled = self.relay.begins_again(taken, client_buffered);
         if let Some(changed) = changed {
             if let Some(seat) = changed.seat {
                 self.seat = seat;
@@ -104,6 +108,7 @@ impl Session {
             self.relay.known.session.starts_in(&changed.database);
             self.relay.known.session.status = changed.status;
         }
+        handled
     }
 
     /// A peer that does not take its last bytes is not waited for. A server that is busy with a

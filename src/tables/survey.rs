@@ -32,9 +32,7 @@ pub(super) enum Binding {
     /// Assigned by the version before this one, and nothing that a binding depends on has changed.
     Kept,
     /// To be assigned; holds ids up to `highest`.
-    New {
-        highest: u64,
-    },
+    New { highest: u64 },
 }
 
 impl Tables {

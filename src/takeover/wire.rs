@@ -42,27 +42,19 @@ pub(super) enum Reply {
     /// after it. It answers a request without `api`, and is all that a process without the HTTP API knows.
     Handed,
     /// The listening socket comes with this line, and after it those of `doors`.
-    HandedWith {
-        doors: Vec<HandedDoor>,
-    },
+    HandedWith { doors: Vec<HandedDoor> },
     /// All is the new process's.
     Done,
     /// The first of the ids that were asked for.
-    Ids {
-    /// The generator is above the table's ids.
-        first: u64,
-    },
+    Ids { first: u64 },
     /// The outcome of an id that a client wrote.
     Passed(Advanced),
+    /// The generator is above the table's ids.
     Looked,
     /// The table could not be looked at.
-    Unseen {
-        why: String,
-        is_locked: bool,
-    },
-    Refused {
-        reason: String,
-    },
+    Unseen { why: String, is_locked: bool },
+    /// Nothing was done, for this reason.
+    Refused { reason: String },
 }
 
 /// The door whose clients the socket is for.

@@ -37,10 +37,7 @@ pub enum Changed {
     /// There was nothing to change.
     Nothing,
     /// The text is shown this once.
-    Token {
-        token: Token,
-        text: Zeroizing<String>,
-    },
+    Token { token: Token, text: Zeroizing<String> },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -8,8 +8,8 @@ const CLASSIC: Forms = Forms {
     progress_reports: false,
 };
 const MODERN: Forms = Forms { deprecate_eof: true, ..CLASSIC };
-/// MariaDB 10.11.19 to an INSERT, to `DO 1` of several statements, after the columns and the rows of a SELECT, of one that is followed, and of
-/// an execution that opens a cursor; the same under DEPRECATE_EOF; to a SELECT of no column.
+/// MariaDB 10.11.19 to an INSERT, to `DO 1` of several statements, after the columns and the rows of a SELECT, of one that is
+/// followed, and of an execution that opens a cursor; the same under DEPRECATE_EOF; to a SELECT of a column that is not there.
 const OK: &[u8] = b"\x00\x01\x00\x02\x00\x00\x00";
 const OK_MORE: &[u8] = b"\x00\x00\x00\x0a\x00\x00\x00";
 const EOF: &[u8] = b"\xfe\x00\x00\x22\x00";

@@ -299,22 +299,3 @@ fn may_insert_while_locked(command: Command, text: &[u8], multi_statements: bool
     let may_run = command == Command::StmtPrepare || multi_statements && memchr(b';', text).is_some();
     may_run && look::may_insert(text)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::Command::{Query, StmtPrepare};
-    use super::may_insert_while_locked;
-
-    #[test]
-    fn what_the_server_would_run() {
-        let passes = |command, text: &str, multi| !may_insert_while_locked(command, text.as_bytes(), multi);
-        assert!(passes(Query, "ALTER USER u IDENTIFIED BY 'insert'", true));
-        assert!(passes(Query, "INSERT INTO t VALUES(1)", true), "the server says no");
-        assert!(passes(Query, "ALTER USER u IDENTIFIED BY 'a;b'", true));
-        assert!(passes(Query, "ALTER USER u IDENTIFIED BY 'a'; insert into t values(1)", false));
-        assert!(!passes(Query, "ALTER USER u IDENTIFIED BY 'a'; insert into t values(1)", true));
-        assert!(!passes(Query, "ALTER USER u IDENTIFIED BY 'a'; PREPARE s FROM @a; EXECUTE s", true));
-        assert!(passes(StmtPrepare, "ALTER USER u IDENTIFIED BY ?", true));
-        assert!(!passes(StmtPrepare, "/*!50000 REPLACE t */ SELECT 1", false));
-    }
-}

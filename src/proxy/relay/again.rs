@@ -3,7 +3,8 @@
 use crate::mysql::error::{err_code, parse_err};
 use crate::mysql::packet::Header;
 use crate::proxy::known::inserts::InsertReply;
-use crate::proxy::relay::{Arrived, DownState, Relay, UpState};
+use crate::proxy::relay::command::Arrived;
+use crate::proxy::relay::{DownState, Relay, UpState};
 
 /// ER_DUP_ENTRY
 const DUPLICATE: u16 = 1062;

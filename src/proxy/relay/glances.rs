@@ -26,10 +26,8 @@ const OPTIONS_BYTES_MAX: usize = 128;
 const ATTRIBUTES_BYTES_MAX: usize = 64 * 1024;
 
 pub(super) enum Treatment {
-    Pass {
-        may_change_session: bool,
-        note: Note,
-    },
+    /// The command passes unread.
+    Pass { may_change_session: bool, note: Note },
     /// The whole payload of the command is looked at.
     Read,
     /// Passes but for the parameter's number.

@@ -6,7 +6,8 @@ use crate::mysql::ok::OkPacket;
 use crate::mysql::ok::status::MORE_RESULTS;
 use crate::mysql::packet::as_packets;
 use crate::mysql::response::Control;
-use crate::proxy::relay::{Arrived, DownState, Fate, Handled, Relay, Step, number_after};
+use crate::proxy::relay::command::{Arrived, Handled};
+use crate::proxy::relay::{DownState, Fate, Relay, Step, number_after};
 
 /// The rest of a packet that was cut.
 #[derive(Debug)]

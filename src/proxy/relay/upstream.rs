@@ -8,30 +8,23 @@ use crate::mysql::command::{Command, Reply};
 use crate::mysql::error::Refusal;
 use crate::mysql::packet::{HEADER_BYTES, Header, Whole, first_of_payload, payload_of, whole_payload};
 use crate::mysql::prepared::statement_id;
-use crate::mysql::reader::Reader;
 use crate::proxy::known::moves::plain_name;
 use crate::proxy::known::need::Need;
 use crate::proxy::known::note::Note;
 use crate::proxy::known::statements::{Kept, PreparedStatement, Source, Statements};
 use crate::proxy::known::tracking::{STATE_SQL, TRACK_SQL};
+use crate::proxy::relay::command::{Arrived, Handled};
 use crate::proxy::relay::glances::Treatment;
 use crate::proxy::relay::outstanding::{Numbers, Outstanding, Purpose};
-use crate::proxy::relay::{
-    Arrived, DownState, Event, Handled, Relay, Sent, Step, UpState, Violation, number_after,
-};
+use crate::proxy::relay::{DownState, Event, Relay, Step, UpState, Violation, number_after};
 use crate::rewrite::plan::effects::Effects;
-use crate::rewrite::planner;
 use crate::sql::look::{
     LOOK_BYTES_MAX, begins_with_row_change, ends_transaction, may_see_tracking, shows_warnings,
 };
 
-/// In which a statement that is too long to be read must name its table.
-const BEGINNING_BYTES: usize = 4 * 1024;
 /// An execution of an INSERT without a rule is read up to here, for the types of its parameters: a
 /// later one may leave them out, and a rule may have come by then.
 const TYPES_BYTES_MAX: usize = 64 * 1024;
-/// The place of the number of a parameter that is sent ahead, in the window; its value follows.
-const PARAM: std::ops::Range<usize> = HEADER_BYTES + 5..HEADER_BYTES + 7;
 
 impl Relay {
     /// Understands the next piece of the client's window.
@@ -278,12 +271,6 @@ impl Relay {
         self.pass_packet(header)
     }
 
-    /// Notes that the backend owes the response of a command that begins to pass, unread, packet by packet.
-    fn owe_packet(&mut self, reply: Reply, may_change_session: bool, note: Note) {
-        self.command_packets = 1;
-        self.owe(reply, may_change_session, Sent::of(1, 1), note);
-    }
-
     /// The form of the response to the command at the front of the window.
     pub(crate) fn reply_to(&self, command: Command) -> Reply {
         command.reply_to(self.up.window().get(HEADER_BYTES..).unwrap_or_default())
@@ -405,42 +392,6 @@ impl Relay {
         }
     }
 
-    /// The beginning of one statement may tell that it passes; all else is answered in the server's
-    /// place.
-    fn too_long(&mut self, command: Command, header: Header) -> Step {
-        if !self.up.is_clear() {
-            return Step::SendFirst;
-        }
-        let is_one = match command {
-            Command::Query => !self.known.session.multi_statements,
-            other => other == Command::StmtPrepare,
-        };
-        if !is_one {
-            return self.refuse_too_long(command, header);
-        }
-        let beginning = header.packet_bytes().min(BEGINNING_BYTES);
-        if self.up.window().len() < beginning {
-            return Step::More(beginning);
-        }
-        if self.known.session.is_untouched() && self.begins_unconcerned(command, header) {
-            self.pass_too_long(command, header);
-            return Step::Moved;
-        }
-        match self.beginning(command, header) {
-            Err(step) => step,
-            Ok(_) => Step::Event(Event::TooLong(command)),
-        }
-    }
-
-    /// True if the beginning of a statement that is too long to be read shows that it inserts into
-    /// a table that no rule concerns.
-    pub(crate) fn begins_unconcerned(&self, command: Command, header: Header) -> bool {
-        let Ok(text) = self.beginning(command, header) else { return false };
-        let tables = self.tables.now();
-        planner::begins_insert(text, &self.known.session.presumed_dialect())
-            && !tables.concerns(text, self.known.session.default_schema(), None)
-    }
-
     pub(crate) fn pass_unconcerned(&mut self, arrived: Arrived, note: Note) -> Handled {
         let command = arrived.command;
         self.command_packets = number_after(arrived.packets);
@@ -467,49 +418,6 @@ impl Relay {
         (must_ask || !is_settled || self.outstanding.may_change_session()).then_some(Need::State { must_ask })
     }
 
-    /// An INSERT into a table that no rule concerns passes, however long it is.
-    pub(crate) fn pass_too_long(&mut self, command: Command, header: Header) -> Step {
-        if command == Command::StmtPrepare {
-            self.known.statements.forget_last();
-        }
-        self.owe_packet(command.reply(), false, Note::Nothing);
-        self.pass_packet(header)
-    }
-
-    pub(crate) fn refuse_too_long(&mut self, command: Command, header: Header) -> Step {
-        if command == Command::StmtPrepare {
-            self.known.statements.refuse_last();
-        }
-        self.discard_from(command, header, 1)
-    }
-
-    fn discard_from(&mut self, command: Command, header: Header, packets: usize) -> Step {
-        let (left, continues) = (header.packet_bytes(), header.continues());
-        self.up_state = UpState::Discarding { command, left, continues, packets };
-        Step::Moved
-    }
-
-    /// Drops a payload that is too long to be read, then answers it, if the client expects an
-    /// answer.
-    fn discard(&mut self, command: Command, left: usize, continues: bool, packets: usize) -> Step {
-        let left = left - self.up.skip(left);
-        self.up_state = UpState::Discarding { command, left, continues, packets };
-        if left > 0 {
-            return Step::More(1);
-        }
-        if !continues {
-            self.up_state = UpState::Boundary;
-            if command.is_answered() {
-                self.answer_after(&Refusal::PacketTooBig { bytes_max: self.statement_bytes_max }, packets);
-            }
-            return Step::Moved;
-        }
-        match Header::parse(self.up.window()) {
-            None => Step::More(HEADER_BYTES),
-            Some(header) => self.discard_from(command, header, packets + 1),
-        }
-    }
-
     /// Answers an empty or unknown command in its turn.
     pub(crate) fn refuse(&mut self, header: Header, refusal: &Refusal) -> Step {
         let whole = header.packet_bytes();
@@ -525,62 +433,6 @@ impl Relay {
         self.up.skip(whole);
         self.answer_after(refusal, 1);
         Step::Moved
-    }
-
-    /// A parameter sent ahead (COM_STMT_SEND_LONG_DATA) keeps its number among the client's; among the
-    /// server's it may be another.
-    fn long_data(&mut self, header: Header) -> Step {
-        self.owes_last = false;
-        if header.payload_bytes >= 7 {
-            let number =
-                self.up.window().get(PARAM).map(|bytes| Reader::new(bytes).u16("parameter's number"));
-            let Some(Ok(number)) = number else { return Step::More(PARAM.end) };
-            let drawing = self.named_statement().and_then(|id| self.known.statements.drawing(id));
-            let param = drawing.map_or(number, |statement| statement.draws.moved(number));
-            self.note_long_data(number);
-            if let Some(step) = self.keep_long_data(header, param) {
-                return step;
-            }
-            let mut server_param = param;
-            if let Some(statement) = self.named_statement().and_then(|id| self.known.statements.get_mut(id)) {
-                statement.long_data.insert(param);
-                let prepared = statement.kept.prepared.as_ref();
-                server_param = prepared.map_or(param, |prepared| prepared.server_param(param));
-            }
-            if let Some(place) = self.up.window_mut().get_mut(PARAM) {
-                place.copy_from_slice(&server_param.to_le_bytes());
-            }
-            self.translate_id();
-        }
-        self.pass_packet(header)
-    }
-
-    /// Notes which of the client's parameters was sent ahead, for a statement with calls.
-    fn note_long_data(&mut self, number: u16) {
-        if let Some(statement) = self.named_statement().and_then(|id| self.known.statements.drawing(id)) {
-            statement.long_data.insert(number);
-        }
-    }
-
-    /// Keeps what is sent ahead for a statement that goes by way of a stage. `None`: it goes to the
-    /// server.
-    fn keep_long_data(&mut self, header: Header, param: u16) -> Option<Step> {
-        let id = self.named_statement()?;
-        let is_whole = !header.continues() && header.payload_bytes <= self.statement_bytes_max;
-        let statement = self.known.statements.get_mut(id).filter(|statement| statement.kept.is_staged())?;
-        let whole = header.packet_bytes();
-        let window = self.up.window();
-        if !is_whole {
-            statement.keep(param, None, 0);
-            return None;
-        }
-        if window.len() < whole {
-            return Some(Step::More(whole));
-        }
-        statement.keep(param, window.get(PARAM.end..whole), self.statement_bytes_max);
-        statement.long_data.insert(param);
-        self.up.skip(whole);
-        Some(Step::Moved)
     }
 
     /// Restores the client's own session tracking before a command that may look at it, or set it. `None`: nothing

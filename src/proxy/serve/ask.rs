@@ -119,7 +119,7 @@ impl Session {
     /// Relays both ways until the future is ready. The future borrows nothing of the session, which the relaying changes.
     pub(super) async fn meanwhile<T>(&mut self, future: impl Future<Output = T>) -> Going<T> {
         let mut future = pin!(future);
-        self.relay.holds_client = true;
+        let held = std::mem::replace(&mut self.relay.holds_client, true);
         let out = loop {
             let next = poll_fn(|cx| match future.as_mut().poll(cx) {
                 Poll::Ready(out) => Poll::Ready(Ok(Err(out))),
@@ -145,7 +145,7 @@ impl Session {
                 break out;
             }
         };
-        self.relay.holds_client = false;
+        self.relay.holds_client = held;
         Ok(out)
     }
 
@@ -164,7 +164,7 @@ impl Session {
             Event::Collided => self.collided(false).await,
             Event::Violation(violation) => return Err(self.violated(&violation)),
             // While the session waits the client's commands stay where they are.
-            Event::Command(_) | Event::TooLong(_) => {}
+            Event::Command(_) | Event::TooLong(_) => return Err(self.violated(&Violation::OutOfTurn)),
         }
         Ok(())
     }

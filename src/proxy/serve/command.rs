@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use crate::mysql::attributes::text_at;
-use crate::mysql::command::{Command, Reply, sets_multi_statements};
+use crate::mysql::command::{Command, sets_multi_statements};
 use crate::mysql::error::Refusal;
 use crate::mysql::packet::{HEADER_BYTES, Header};
 use crate::mysql::prepared::LAST_PREPARED;
@@ -12,7 +12,8 @@ use crate::proxy::decide::text;
 use crate::proxy::decide::unconcerned::{self, Unconcerned};
 use crate::proxy::known::need::Need;
 use crate::proxy::known::note::Note;
-use crate::proxy::relay::{Arrived, Came, Event};
+use crate::proxy::relay::command::Arrived;
+use crate::proxy::relay::{Came, Event};
 use crate::proxy::serve::progress::{Left, Progress};
 use crate::proxy::serve::session::{Going, Session, Stop, basis};
 use crate::sessions::Count;
@@ -178,12 +179,8 @@ impl Session {
 
     /// A statement that was refused when it was prepared, executed before the client knew.
     fn refuse_unprepared(&mut self, arrived: Arrived) -> Progress {
-        let reply = arrived.command.reply();
         let taken = self.relay.take_out(arrived);
-        Progress::Done(match reply {
-            Reply::None => taken.without_answer(),
-            _ => self.relay.answer(&Refusal::UnknownStatement(LAST_PREPARED), taken),
-        })
+        Progress::Done(self.relay.answer(&Refusal::UnknownStatement(LAST_PREPARED), taken))
     }
 
     /// A statement longer than `limits.statement_bytes`: its beginning tells whether a rule concerns it.

@@ -11,7 +11,7 @@ use crate::proxy::decide::draws::{self, Drawing};
 use crate::proxy::decide::verdict::refused;
 use crate::proxy::known::drawn::{Drawn, DrawnIds, PreparedDraws};
 use crate::proxy::known::need::{Need, Unsent};
-use crate::proxy::relay::Arrived;
+use crate::proxy::relay::command::Arrived;
 use crate::proxy::relay::own::Question;
 use crate::proxy::serve::session::{Session, Stop};
 use crate::rewrite::plan::target::Target;

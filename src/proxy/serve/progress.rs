@@ -6,7 +6,7 @@ use crate::proxy::decide::verdict::{FilledPacket, Task};
 use crate::proxy::known::inserts::InsertReply;
 use crate::proxy::known::need::{Need, Shown};
 use crate::proxy::known::note::Note;
-use crate::proxy::relay::{Arrived, Handled};
+use crate::proxy::relay::command::{Arrived, Handled};
 use crate::tables::Tables;
 
 pub(super) enum Progress {

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
 use crate::proxy::known::Known;
-use crate::proxy::relay::Arrived;
+use crate::proxy::relay::command::Arrived;
 use crate::proxy::serve::session::Session;
 use crate::sessions::refused::RefusedStatement;
 use crate::sql::dialect::Dialect;

@@ -103,7 +103,7 @@ fn patterns_where_none_is_meant() {
     ] {
         let found = found(&[&shop("", &format!("[tables.a]\ncolumn = 'id'\ngenerator = '{generator}'"))]);
         let expect = format!("error: a.toml:10: tables.a.generator: {why}");
-        assert!(found.contains(&expect), "{found}");
+        assert!(found.lines().any(|line| line == expect), "{found}");
     }
     let wrong = shop("", "").replace("generators.ids", "generators.'{tabel}'").replace("'ids'", "'{table}'");
     let why = "error: a.toml:2: generators.{tabel}: has {tabel}, which has no meaning here; write {schema} or {table}";
