@@ -35,7 +35,7 @@ pub(crate) struct Log<R> {
 }
 
 impl<R: BufRead> Log<R> {
-    /// A statement of more than `bytes_max` is told as [`What::TooLong`].
+    /// A statement of more than `bytes_max` becomes a [`What::TooLong`].
     pub(crate) fn new(from: R, format: Format, bytes_max: usize) -> Self {
         Log {
             lines: Lines::new(from, bytes_max.saturating_add(PREFIX_BYTES_MAX)),

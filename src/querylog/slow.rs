@@ -1,8 +1,8 @@
 //! The slow query log: lines of `# ` that tell of a statement, `use ...;`, `SET timestamp=...;`, and the statement, up to the next such
 //! line. Sources: <https://dev.mysql.com/doc/refman/8.4/en/slow-query-log.html>, <https://mariadb.com/kb/en/slow-query-log-overview/>.
 //!
-//! `use` stands where an entry's database is another than the one that the file was told last, whoever's that was, and after a banner it
-//! is told again (`File_query_log::db` in <https://github.com/mysql/mysql-server/blob/8.4/sql/log.cc>, `MYSQL_QUERY_LOG::db` in
+//! `use` stands where an entry's database is another than that of the last `use` in the file, of any session, and after each banner
+//! (`File_query_log::db` in <https://github.com/mysql/mysql-server/blob/8.4/sql/log.cc>, `MYSQL_QUERY_LOG::db` in
 //! <https://github.com/MariaDB/server/blob/11.4/sql/log.cc>; measured on both). So an entry without it has the file's last one, or none:
 //! then a name without a database was an error. MariaDB says of each entry which it was (`Schema: `).
 

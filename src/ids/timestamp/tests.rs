@@ -353,7 +353,7 @@ async fn a_start_waits_for_a_clock_that_is_right() {
         let error = generator.take(n(1), SECOND).await.unwrap_err().to_string();
         assert!(error.contains(said), "{error}");
         assert_eq!(generator.try_take(n(1)), None);
-        // The task that reserves looks at the clock itself, whoever wakes it.
+        // The task that reserves looks at the clock itself after each wake-up.
         generator.renewer.notify_one();
         after(3_000).await;
         clock.jump(-seconds);

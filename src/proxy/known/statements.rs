@@ -53,7 +53,7 @@ impl Kept {
         self.prepared.as_ref().is_some_and(|prepared| prepared.insert.stage.is_some())
     }
 
-    /// True for INSERT ... SELECT: each execution shows anew how many ids it takes.
+    /// True for INSERT ... SELECT: how many ids it takes shows at each execution.
     pub(crate) fn is_of_query(&self) -> bool {
         let stage = self.prepared.as_ref().and_then(|prepared| prepared.insert.stage.as_ref());
         stage.is_some_and(|stage| stage.kind == Kind::Query)

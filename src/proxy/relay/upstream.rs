@@ -16,7 +16,7 @@ use crate::proxy::known::tracking::{STATE_SQL, TRACK_SQL};
 use crate::proxy::relay::command::{Arrived, Handled};
 use crate::proxy::relay::glances::Treatment;
 use crate::proxy::relay::outstanding::{Numbers, Outstanding, Purpose};
-use crate::proxy::relay::{DownState, Event, Relay, Step, UpState, Violation, number_after};
+use crate::proxy::relay::{DownState, Event, Relay, Step, UpState, Violation};
 use crate::rewrite::plan::effects::Effects;
 use crate::sql::look::{
     LOOK_BYTES_MAX, begins_with_row_change, ends_transaction, may_see_tracking, shows_warnings,
@@ -394,7 +394,6 @@ impl Relay {
 
     pub(crate) fn pass_unconcerned(&mut self, arrived: Arrived, note: Note) -> Handled {
         let command = arrived.command;
-        self.command_packets = number_after(arrived.packets);
         if command == Command::StmtPrepare {
             self.known.statements.forget_last();
             match &note {
