@@ -38,6 +38,12 @@ class Side:
         self.client.close()
 
 
+def is_gap(ids, other_ids):
+    """True if the last rows alone have other ids through the proxy, and only because a block, or several, of as many ids was not used."""
+    shifts = [other - one for one, other in zip(ids, other_ids) if one is not None and other is not None and one != other]
+    return len(set(shifts)) == 1 and shifts[0] > 0 and shifts[0] % len(shifts) == 0
+
+
 class Run:
     """What became of one segment: `compared` statements, `refused` ones with the reasons, and `findings`."""
 
@@ -157,7 +163,7 @@ class Run:
             if not self.loose:
                 first = next(i for i, (a, b) in enumerate(zip(reversed(ids), reversed(other_ids))) if a != b)
                 shown = f"natively {ids[::-1][first:first + 5]}, through the proxy {other_ids[::-1][first:first + 5]}"
-                self.find("ids", shown, statement)
+                self.find("gap" if is_gap(ids, other_ids) else "ids", shown, statement)
             return True
         told = [[answer.insert_id for answer in answers] for answers in (native, proxied)]
         if told[0] != told[1]:
