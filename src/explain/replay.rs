@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use crate::explain::tables::{NO_DATABASE, Tables};
 use crate::explain::tally::{Outcome, Said, Tally};
 use crate::proxy::settings::Verify;
-use crate::querylog::entry::{Entry, What};
+use crate::querylog::entry::{Entry, EntryKind};
 use crate::rewrite::plan::effects::Effects;
 use crate::rewrite::plan::prepared_names::Database;
 use crate::rewrite::plan::{Lookup, Plan, PlanContext, PlanNeed, Planned, Protocol, Unreadable};
@@ -84,7 +84,7 @@ impl<'a> Replay<'a> {
 
     pub(crate) fn take(&mut self, entry: Entry, file: &str) {
         let Entry { connection: id, line, what } = entry;
-        if let What::Starts { version, shows_logins } = what {
+        if let EntryKind::Starts { version, shows_logins } = what {
             if !shows_logins {
                 self.starts_over();
             }
@@ -99,22 +99,22 @@ impl<'a> Replay<'a> {
         let mut connection = self.connections.remove(&id).unwrap_or_else(|| Connection::new(&self.beginning));
         let at = || format!("{file}:{line}");
         match what {
-            What::Quit => return self.forget(&connection),
-            What::Connect { database } => {
+            EntryKind::Quit => return self.forget(&connection),
+            EntryKind::Connect { database } => {
                 self.forget(&connection);
                 connection = Connection { database: database.into(), ..Connection::new(&self.beginning) };
             }
-            What::Reset => {
+            EntryKind::Reset => {
                 self.forget(&connection);
                 connection = Connection { database: connection.database, ..Connection::new(&self.beginning) };
             }
-            What::Database(name) => connection.database = name.into(),
-            What::Query(text) => self.query(&mut connection, &text, &at),
-            What::Prepare(text) => self.prepare(&mut connection, text, at),
-            What::Execute(text) => self.execute(&connection, &text, at),
-            What::TooLong => self.tally.too_long += 1,
-            What::InRoutine => self.tally.in_routines += 1,
-            What::Starts { .. } | What::Other => {}
+            EntryKind::Database(name) => connection.database = name.into(),
+            EntryKind::Query(text) => self.query(&mut connection, &text, &at),
+            EntryKind::Prepare(text) => self.prepare(&mut connection, text, at),
+            EntryKind::Execute(text) => self.execute(&connection, &text, at),
+            EntryKind::TooLong => self.tally.too_long += 1,
+            EntryKind::InRoutine => self.tally.in_routines += 1,
+            EntryKind::Starts { .. } | EntryKind::Other => {}
         }
         self.connections.insert(id, connection);
     }

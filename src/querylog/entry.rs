@@ -6,11 +6,11 @@ pub struct Entry {
     pub connection: Option<u64>,
     /// The line that it begins in, counted from 1.
     pub line: u64,
-    pub what: What,
+    pub what: EntryKind,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub enum What {
+pub enum EntryKind {
     /// The server started, or began a new file (FLUSH LOGS, in the midst of its connections): its
     /// version, as `SELECT VERSION()` shows it.
     Starts {

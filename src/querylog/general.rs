@@ -2,7 +2,7 @@
 //! argument before them. MySQL writes the time in every entry, MariaDB where the second has changed. Sources:
 //! <https://dev.mysql.com/doc/refman/8.4/en/query-log.html>, <https://mariadb.com/kb/en/general-query-log/>.
 
-use crate::querylog::entry::{Entry, What};
+use crate::querylog::entry::{Entry, EntryKind};
 
 /// The names of the servers' commands: `Command_names` in <https://github.com/mysql/mysql-server/blob/8.4/sql/sql_parse.cc>,
 /// `command_name` in <https://github.com/MariaDB/server/blob/11.4/sql/sql_parse.cc>.
@@ -72,15 +72,15 @@ impl Open {
     pub(crate) fn entry(self) -> Entry {
         let Open { connection, command, line, argument, is_cut } = self;
         let what = match command {
-            "Query" | "Prepare" | "Execute" | "Bulk_execute" if is_cut => What::TooLong,
-            "Query" => What::Query(argument),
-            "Prepare" => What::Prepare(argument),
-            "Execute" | "Bulk_execute" => What::Execute(argument),
-            "Connect" | "Change user" => What::Connect { database: database_of(&argument) },
-            "Reset Connection" => What::Reset,
-            "Init DB" => What::Database(Some(String::from_utf8_lossy(&argument).into_owned())),
-            "Quit" => What::Quit,
-            _ => What::Other,
+            "Query" | "Prepare" | "Execute" | "Bulk_execute" if is_cut => EntryKind::TooLong,
+            "Query" => EntryKind::Query(argument),
+            "Prepare" => EntryKind::Prepare(argument),
+            "Execute" | "Bulk_execute" => EntryKind::Execute(argument),
+            "Connect" | "Change user" => EntryKind::Connect { database: database_of(&argument) },
+            "Reset Connection" => EntryKind::Reset,
+            "Init DB" => EntryKind::Database(Some(String::from_utf8_lossy(&argument).into_owned())),
+            "Quit" => EntryKind::Quit,
+            _ => EntryKind::Other,
         };
         Entry { connection: Some(connection), line, what }
     }

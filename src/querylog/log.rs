@@ -5,7 +5,7 @@
 
 use std::io::{self, BufRead};
 
-use crate::querylog::entry::{Entry, What};
+use crate::querylog::entry::{Entry, EntryKind};
 use crate::querylog::general;
 use crate::querylog::lines::{Line, Lines};
 use crate::querylog::slow::Slow;
@@ -35,7 +35,7 @@ pub(crate) struct Log<R> {
 }
 
 impl<R: BufRead> Log<R> {
-    /// A statement of more than `bytes_max` becomes a [`What::TooLong`].
+    /// A statement of more than `bytes_max` becomes an [`EntryKind::TooLong`].
     pub(crate) fn new(from: R, format: Format, bytes_max: usize) -> Self {
         Log {
             lines: Lines::new(from, bytes_max.saturating_add(PREFIX_BYTES_MAX)),
@@ -72,8 +72,8 @@ impl<R: BufRead> Log<R> {
             let version = version.to_owned();
             self.ready.extend(self.open.take().map(general::Open::entry));
             self.ready.extend(self.slow.end());
-            self.slow.begins_anew();
-            let what = What::Starts { version, shows_logins: self.format != Format::Slow };
+            self.slow.starts_again();
+            let what = EntryKind::Starts { version, shows_logins: self.format != Format::Slow };
             self.ready.push_back(Entry { connection: None, line: number, what });
             return Ok(());
         }

@@ -6,7 +6,7 @@
 //! <https://github.com/MariaDB/server/blob/11.4/sql/log.cc>; measured on both). So an entry without it has the file's last one, or none:
 //! then a name without a database was an error. MariaDB says of each entry which it was (`Schema: `).
 
-use crate::querylog::entry::{Entry, What};
+use crate::querylog::entry::{Entry, EntryKind};
 
 #[derive(Default)]
 pub(crate) struct Slow {
@@ -66,7 +66,7 @@ impl Slow {
     }
 
     /// A banner says that the server has started. Until a `use` comes, entries have no database.
-    pub(crate) fn begins_anew(&mut self) {
+    pub(crate) fn starts_again(&mut self) {
         (self.database, self.knows_database) = (None, true);
     }
 
@@ -88,8 +88,8 @@ impl Slow {
             self.in_routine = true;
         } else if let Some(command) = line.strip_prefix(b"# administrator command: ") {
             let what = match command {
-                b"Quit;" => What::Quit,
-                b"Reset Connection;" | b"Change user;" => What::Reset,
+                b"Quit;" => EntryKind::Quit,
+                b"Reset Connection;" | b"Change user;" => EntryKind::Reset,
                 _ => return None,
             };
             return Some(Entry { connection: self.connection, line: number, what });
@@ -118,12 +118,12 @@ impl Slow {
             text.pop();
         }
         let what = match () {
-            () if std::mem::take(&mut self.in_routine) => What::InRoutine,
-            () if self.is_cut => What::TooLong,
-            () => What::Query(text),
+            () if std::mem::take(&mut self.in_routine) => EntryKind::InRoutine,
+            () if self.is_cut => EntryKind::TooLong,
+            () => EntryKind::Query(text),
         };
         let entry = |what| Entry { connection: self.connection, line: self.line, what };
-        let database = self.knows_database.then(|| entry(What::Database(self.database.clone())));
+        let database = self.knows_database.then(|| entry(EntryKind::Database(self.database.clone())));
         database.into_iter().chain([entry(what)]).collect()
     }
 }

@@ -1,4 +1,4 @@
-use crate::querylog::entry::{Entry, What};
+use crate::querylog::entry::{Entry, EntryKind};
 use crate::querylog::log::{Format, Log};
 
 /// Entries by connection, and what they are; then the number of broken lines.
@@ -9,19 +9,19 @@ fn read(log: &str, format: Format) -> Vec<String> {
         let connection = connection.map_or("-".to_owned(), |id| id.to_string());
         let text = |text: &[u8]| String::from_utf8_lossy(text).into_owned();
         let what = match what {
-            What::Starts { version, shows_logins } => {
+            EntryKind::Starts { version, shows_logins } => {
                 format!("starts {version}{}", if shows_logins { "" } else { ", no logins" })
             }
-            What::Connect { database } => format!("connect {}", database.unwrap_or_default()),
-            What::Reset => "reset".to_owned(),
-            What::Database(name) => format!("database {}", name.unwrap_or("-".into())),
-            What::Query(sql) => format!("query {}", text(&sql)),
-            What::Prepare(sql) => format!("prepare {}", text(&sql)),
-            What::Execute(sql) => format!("execute {}", text(&sql)),
-            What::TooLong => "too long".to_owned(),
-            What::InRoutine => "in a routine".to_owned(),
-            What::Quit => "quit".to_owned(),
-            What::Other => "other".to_owned(),
+            EntryKind::Connect { database } => format!("connect {}", database.unwrap_or_default()),
+            EntryKind::Reset => "reset".to_owned(),
+            EntryKind::Database(name) => format!("database {}", name.unwrap_or("-".into())),
+            EntryKind::Query(sql) => format!("query {}", text(&sql)),
+            EntryKind::Prepare(sql) => format!("prepare {}", text(&sql)),
+            EntryKind::Execute(sql) => format!("execute {}", text(&sql)),
+            EntryKind::TooLong => "too long".to_owned(),
+            EntryKind::InRoutine => "in a routine".to_owned(),
+            EntryKind::Quit => "quit".to_owned(),
+            EntryKind::Other => "other".to_owned(),
         };
         out.push(format!("{connection}@{line} {what}"));
     }

@@ -17,11 +17,11 @@ const GRANTS_MAX: usize = 1_000;
 #[derive(Clone, PartialEq, Eq)]
 pub struct Change {
     pub user: String,
-    pub what: What,
+    pub what: ChangeKind,
 }
 
 #[derive(Clone, PartialEq, Eq)]
-pub enum What {
+pub enum ChangeKind {
     Create { password: Option<Zeroizing<String>>, if_not_exists: bool },
     Password(Zeroizing<String>),
     Drop { if_exists: bool },
@@ -79,19 +79,19 @@ impl fmt::Display for Change {
         let user = &self.user;
         let words = |rights: &[Right]| rights.iter().map(|right| right.word()).collect::<Vec<_>>().join(", ");
         match &self.what {
-            What::Create { .. } => write!(f, "CREATE USER '{user}'"),
-            What::Password(_) => write!(f, "ALTER USER '{user}'"),
-            What::Drop { .. } => write!(f, "DROP USER '{user}'"),
-            What::Token { expires: None } => write!(f, "CREATE TOKEN FOR '{user}'"),
-            What::Token { expires: Some(end) } => {
+            ChangeKind::Create { .. } => write!(f, "CREATE USER '{user}'"),
+            ChangeKind::Password(_) => write!(f, "ALTER USER '{user}'"),
+            ChangeKind::Drop { .. } => write!(f, "DROP USER '{user}'"),
+            ChangeKind::Token { expires: None } => write!(f, "CREATE TOKEN FOR '{user}'"),
+            ChangeKind::Token { expires: Some(end) } => {
                 write!(f, "CREATE TOKEN FOR '{user}' EXPIRES '{}'", humantime::format_rfc3339_seconds(*end))
             }
-            What::DropToken { id } => write!(f, "DROP TOKEN {id:?} FOR '{user}'"),
-            What::Grant { rights, on, per_second } => {
+            ChangeKind::DropToken { id } => write!(f, "DROP TOKEN {id:?} FOR '{user}'"),
+            ChangeKind::Grant { rights, on, per_second } => {
                 write!(f, "GRANT {} ON {on} TO '{user}'", words(rights))?;
                 per_second.map_or(Ok(()), |limit| write!(f, " LIMIT {limit} PER SECOND"))
             }
-            What::Revoke { rights, on } => write!(f, "REVOKE {} ON {on} FROM '{user}'", words(rights)),
+            ChangeKind::Revoke { rights, on } => write!(f, "REVOKE {} ON {on} FROM '{user}'", words(rights)),
         }
     }
 }
@@ -111,14 +111,14 @@ impl Change {
         }
         let is_password = |password: &str| (1..=PASSWORD_BYTES_MAX).contains(&password.len());
         match &self.what {
-            What::Create { password: Some(password), .. } | What::Password(password)
+            ChangeKind::Create { password: Some(password), .. } | ChangeKind::Password(password)
                 if !is_password(password) =>
             {
                 Err(ChangeRefused::Password)
             }
-            What::Token { expires: Some(end) } if *end <= now => Err(ChangeRefused::Expired),
-            What::Grant { per_second: Some(0), .. } => Err(ChangeRefused::NoLimit),
-            What::Grant { rights, per_second: Some(_), .. } => {
+            ChangeKind::Token { expires: Some(end) } if *end <= now => Err(ChangeRefused::Expired),
+            ChangeKind::Grant { per_second: Some(0), .. } => Err(ChangeRefused::NoLimit),
+            ChangeKind::Grant { rights, per_second: Some(_), .. } => {
                 let other = rights.iter().find(|right| **right != Right::Take);
                 other.map_or(Ok(()), |right| Err(ChangeRefused::LimitOf(*right)))
             }
@@ -128,8 +128,8 @@ impl Change {
 
     pub(super) fn password(&self) -> Option<&Zeroizing<String>> {
         match &self.what {
-            What::Create { password, .. } => password.as_ref(),
-            What::Password(password) => Some(password),
+            ChangeKind::Create { password, .. } => password.as_ref(),
+            ChangeKind::Password(password) => Some(password),
             _ => None,
         }
     }
@@ -145,16 +145,22 @@ impl Change {
         let name = || self.user.clone();
         let there = stands.ok_or_else(|| ChangeRefused::NoUser(name()));
         let mut record = match (&self.what, there) {
-            (What::Create { if_not_exists: true, .. }, Ok(record)) => return Ok((record, Changed::Nothing)),
-            (What::Create { if_not_exists: false, .. }, Ok(_)) => return Err(ChangeRefused::Exists(name())),
-            (What::Drop { if_exists: true }, Err(_)) => return Ok((UserRecord::new(), Changed::Nothing)),
-            (What::Create { .. }, Err(_)) => UserRecord::new(),
+            (ChangeKind::Create { if_not_exists: true, .. }, Ok(record)) => {
+                return Ok((record, Changed::Nothing));
+            }
+            (ChangeKind::Create { if_not_exists: false, .. }, Ok(_)) => {
+                return Err(ChangeRefused::Exists(name()));
+            }
+            (ChangeKind::Drop { if_exists: true }, Err(_)) => {
+                return Ok((UserRecord::new(), Changed::Nothing));
+            }
+            (ChangeKind::Create { .. }, Err(_)) => UserRecord::new(),
             (_, there) => there?,
         };
         match &self.what {
-            What::Create { .. } | What::Password(_) => record.password = hash.map(str::to_owned),
-            What::Drop { .. } => record = UserRecord { dropped: true, ..UserRecord::new() },
-            What::Token { expires } => {
+            ChangeKind::Create { .. } | ChangeKind::Password(_) => record.password = hash.map(str::to_owned),
+            ChangeKind::Drop { .. } => record = UserRecord { dropped: true, ..UserRecord::new() },
+            ChangeKind::Token { expires } => {
                 // Expired tokens make room.
                 record.tokens.retain(|token| token.token().is_none_or(|token| !token.is_over(now)));
                 if record.tokens.len() >= TOKENS_MAX {
@@ -164,7 +170,7 @@ impl Change {
                 record.tokens.push(TokenRecord::of(&token));
                 return Ok((record, Changed::Token { token, text }));
             }
-            What::DropToken { id } => {
+            ChangeKind::DropToken { id } => {
                 let before = record.tokens.len();
                 let is_other = |token: &TokenRecord| token.token().is_none_or(|token| token.id() != *id);
                 record.tokens.retain(is_other);
@@ -173,7 +179,7 @@ impl Change {
                     return Err(ChangeRefused::NoToken { user: name(), id });
                 }
             }
-            What::Grant { rights, on, per_second } => {
+            ChangeKind::Grant { rights, on, per_second } => {
                 for &right in rights {
                     record.grants.retain(|grant| grant.right != right || grant.on != *on);
                     record.grants.push(Grant::new(right, on.clone(), *per_second));
@@ -182,7 +188,7 @@ impl Change {
                     return Err(ChangeRefused::TooManyGrants(name()));
                 }
             }
-            What::Revoke { rights, on } => {
+            ChangeKind::Revoke { rights, on } => {
                 for &right in rights {
                     let is_it = |grant: &Grant| grant.right == right && grant.on == *on;
                     if !record.grants.iter().any(is_it) {

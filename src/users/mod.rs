@@ -19,7 +19,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
-pub use self::change::{Change, Changed, What};
+pub use self::change::{Change, ChangeKind, Changed};
 pub use self::directory::{ChangeError, Directory};
 pub(crate) use self::directory::{Charge, Roster, Unsure};
 pub(crate) use self::login::Login;

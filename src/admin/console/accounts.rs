@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use super::syntax::{SyntaxError, dotted, end, expect, name, number, unknown, wrong};
 use super::tokens::{Token, Tokens};
-use crate::users::{Change, Right, Scope, Token as LoginToken, What};
+use crate::users::{Change, ChangeKind, Right, Scope, Token as LoginToken};
 
 type Parsed = Result<Change, SyntaxError>;
 
@@ -24,7 +24,7 @@ pub(super) fn create(mut tokens: Tokens<'_>) -> Parsed {
     }
     let user = user(&mut tokens, FORM)?;
     let password = if tokens.peek()?.is_some() { Some(password(&mut tokens, FORM)?) } else { None };
-    of(tokens, user, What::Create { password, if_not_exists }, FORM)
+    of(tokens, user, ChangeKind::Create { password, if_not_exists }, FORM)
 }
 
 pub(super) fn alter(mut tokens: Tokens<'_>) -> Parsed {
@@ -32,7 +32,7 @@ pub(super) fn alter(mut tokens: Tokens<'_>) -> Parsed {
     expect(&mut tokens, "USER", FORM)?;
     let user = user(&mut tokens, FORM)?;
     let password = password(&mut tokens, FORM)?;
-    of(tokens, user, What::Password(password), FORM)
+    of(tokens, user, ChangeKind::Password(password), FORM)
 }
 
 pub(super) fn drop(mut tokens: Tokens<'_>) -> Parsed {
@@ -46,7 +46,7 @@ pub(super) fn drop(mut tokens: Tokens<'_>) -> Parsed {
         expect(&mut tokens, "EXISTS", FORM)?;
     }
     let user = user(&mut tokens, FORM)?;
-    of(tokens, user, What::Drop { if_exists }, FORM)
+    of(tokens, user, ChangeKind::Drop { if_exists }, FORM)
 }
 
 fn drop_token(mut tokens: Tokens<'_>) -> Parsed {
@@ -63,7 +63,7 @@ fn drop_token(mut tokens: Tokens<'_>) -> Parsed {
         id.ok_or(SyntaxError::Wrong { found: "something else".to_owned(), wanted: WANTED, form: FORM })?;
     expect(&mut tokens, "FOR", FORM)?;
     let user = user(&mut tokens, FORM)?;
-    of(tokens, user, What::DropToken { id }, FORM)
+    of(tokens, user, ChangeKind::DropToken { id }, FORM)
 }
 
 fn create_token(mut tokens: Tokens<'_>) -> Parsed {
@@ -71,7 +71,7 @@ fn create_token(mut tokens: Tokens<'_>) -> Parsed {
     expect(&mut tokens, "FOR", FORM)?;
     let user = user(&mut tokens, FORM)?;
     let expires = if tokens.take("EXPIRES")? { Some(time(&mut tokens, FORM)?) } else { None };
-    of(tokens, user, What::Token { expires }, FORM)
+    of(tokens, user, ChangeKind::Token { expires }, FORM)
 }
 
 pub(super) fn grant(mut tokens: Tokens<'_>) -> Parsed {
@@ -85,7 +85,7 @@ pub(super) fn grant(mut tokens: Tokens<'_>) -> Parsed {
         expect(&mut tokens, "PER", FORM)?;
         expect(&mut tokens, "SECOND", FORM)?;
     }
-    of(tokens, user, What::Grant { rights, on, per_second }, FORM)
+    of(tokens, user, ChangeKind::Grant { rights, on, per_second }, FORM)
 }
 
 pub(super) fn revoke(mut tokens: Tokens<'_>) -> Parsed {
@@ -93,10 +93,10 @@ pub(super) fn revoke(mut tokens: Tokens<'_>) -> Parsed {
     let (rights, on) = rights_on(&mut tokens, FORM)?;
     expect(&mut tokens, "FROM", FORM)?;
     let user = user(&mut tokens, FORM)?;
-    of(tokens, user, What::Revoke { rights, on }, FORM)
+    of(tokens, user, ChangeKind::Revoke { rights, on }, FORM)
 }
 
-fn of(tokens: Tokens<'_>, user: String, what: What, form: &'static str) -> Parsed {
+fn of(tokens: Tokens<'_>, user: String, what: ChangeKind, form: &'static str) -> Parsed {
     end(tokens, Change { user, what }, form)
 }
 

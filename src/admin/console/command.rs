@@ -10,7 +10,7 @@ use crate::users::Change;
 /// A command of the console. `clauses` are the WHERE, ORDER BY and LIMIT of a SHOW, as they were written. `Pause` is PAUSE and RESUME.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Command {
-    Show { what: What, like: Option<String>, clauses: String },
+    Show { what: ShowKind, like: Option<String>, clauses: String },
     Explain { statement: String, database: Option<String> },
     Reload { is_dry_run: bool },
     Raise { generator: String, to: u64, is_meant: bool },
@@ -22,7 +22,7 @@ pub(super) enum Command {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum ShowKind {
     Backends,
     Commands,
     Doors,
@@ -44,23 +44,23 @@ pub(super) enum What {
 /// The longest `schema.name`, with room to spare: a longer one is not for the log.
 const GENERATOR_CHARACTERS_MAX: usize = 200;
 
-pub(super) const SHOWN: [(&str, What); 16] = [
-    ("BACKENDS", What::Backends),
-    ("COMMANDS", What::Commands),
-    ("CONFIG", What::Config),
-    ("DOORS", What::Doors),
-    ("FINDINGS", What::Findings),
-    ("GENERATORS", What::Generators),
-    ("GRANTS", What::Grants),
-    ("PROXIES", What::Proxies),
-    ("REFUSED", What::Refused),
-    ("RULES", What::Rules),
-    ("SESSIONS", What::Sessions),
-    ("SLOTS", What::Slots),
-    ("STATS", What::Stats),
-    ("TOKENS", What::Tokens),
-    ("USERS", What::Users),
-    ("VERSION", What::Version),
+pub(super) const SHOWN: [(&str, ShowKind); 16] = [
+    ("BACKENDS", ShowKind::Backends),
+    ("COMMANDS", ShowKind::Commands),
+    ("CONFIG", ShowKind::Config),
+    ("DOORS", ShowKind::Doors),
+    ("FINDINGS", ShowKind::Findings),
+    ("GENERATORS", ShowKind::Generators),
+    ("GRANTS", ShowKind::Grants),
+    ("PROXIES", ShowKind::Proxies),
+    ("REFUSED", ShowKind::Refused),
+    ("RULES", ShowKind::Rules),
+    ("SESSIONS", ShowKind::Sessions),
+    ("SLOTS", ShowKind::Slots),
+    ("STATS", ShowKind::Stats),
+    ("TOKENS", ShowKind::Tokens),
+    ("USERS", ShowKind::Users),
+    ("VERSION", ShowKind::Version),
 ];
 
 type Parsed = Result<Command, SyntaxError>;
@@ -129,10 +129,10 @@ fn show(mut tokens: Tokens<'_>) -> Parsed {
     let word = tokens.next()?;
     // PROCESSLIST is what a DBA's fingers know.
     let is_processlist = word.as_ref().is_some_and(|word| word.is("PROCESSLIST"));
-    let what = find(word.as_ref(), &SHOWN).or(is_processlist.then_some(What::Sessions));
+    let what = find(word.as_ref(), &SHOWN).or(is_processlist.then_some(ShowKind::Sessions));
     let what = what.ok_or_else(|| unknown(word.as_ref(), &SHOWN.map(|(name, _)| name), "SHOW "))?;
     let like = match what {
-        What::Grants if tokens.take("FOR")? => of_user(&mut tokens)?,
+        ShowKind::Grants if tokens.take("FOR")? => of_user(&mut tokens)?,
         _ => like(&mut tokens)?,
     };
     let begins_clause = |word: Token<'_>| ["WHERE", "ORDER", "LIMIT"].iter().any(|clause| word.is(clause));
@@ -243,7 +243,7 @@ fn generator(tokens: &mut Tokens<'_>, form: &'static str) -> Result<String, Synt
 
 #[cfg(test)]
 mod tests {
-    use super::{Command, What, parse};
+    use super::{Command, ShowKind, parse};
     use proptest::prelude::{any, proptest};
     use proptest::prop_oneof;
     use proptest::strategy::{Just, Strategy};
@@ -268,11 +268,11 @@ mod tests {
         let like = |what| Command::Show { what, like: Some("shop.%".into()), clauses: String::new() };
         let clauses = "WHERE a = 1 ORDER BY b LIMIT 2";
         let with_clauses =
-            Command::Show { what: What::Rules, like: Some("x".into()), clauses: clauses.into() };
+            Command::Show { what: ShowKind::Rules, like: Some("x".into()), clauses: clauses.into() };
         check(&format!("SHOW RULES LIKE 'x' {clauses};"), with_clauses);
-        check("SHOW GENERATORS LIKE 'shop.%'", like(What::Generators));
-        check("/* x */ show rules\nlike \"shop.%\"\\G", like(What::Rules));
-        check("SHOW FULL PROCESSLIST", show(What::Sessions));
+        check("SHOW GENERATORS LIKE 'shop.%'", like(ShowKind::Generators));
+        check("/* x */ show rules\nlike \"shop.%\"\\G", like(ShowKind::Rules));
+        check("SHOW FULL PROCESSLIST", show(ShowKind::Sessions));
         refused("SHOW RULES LIKE shop", "found shop, expected a pattern in quotes; write LIKE 'pattern'");
         refused(
             "SHOW RULES x",

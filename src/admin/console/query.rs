@@ -14,7 +14,7 @@ use sqlparser::ast::{
 
 use super::answer::{Column, Table, Type, Value};
 use super::client::select;
-use super::command::{SHOWN, What};
+use super::command::{SHOWN, ShowKind};
 use super::failure::Failure;
 use super::tokens::Tokens;
 
@@ -28,7 +28,7 @@ const SCHEMA: &str = "rowstamp";
 /// A query of one of the console's tables.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Asked {
-    pub(super) what: What,
+    pub(super) what: ShowKind,
     query: Box<Query>,
 }
 
@@ -44,13 +44,13 @@ pub(super) fn of_select(statement: &str) -> Option<Result<Asked, Failure>> {
 }
 
 /// A SHOW with clauses after its name.
-pub(super) fn of_show(what: What, clauses: &str) -> Result<Asked, Failure> {
+pub(super) fn of_show(what: ShowKind, clauses: &str) -> Result<Asked, Failure> {
     let name = SHOWN.iter().find(|(_, shown)| *shown == what).map_or("", |(name, _)| name);
     let query = select::query(&format!("SELECT * FROM {name} {clauses}"))?;
     if table_of(&query) == Some(what) { checked(Asked { what, query }) } else { Err(unsupported("UNION")) }
 }
 
-fn table_of(query: &Query) -> Option<What> {
+fn table_of(query: &Query) -> Option<ShowKind> {
     let SetExpr::Select(select) = &*query.body else { return None };
     let [from] = select.from.as_slice() else { return None };
     let names = select::relation_name(&from.relation).filter(|_| from.joins.is_empty())?;

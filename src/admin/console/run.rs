@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use super::answer::{Answer, Column, Rows, Table, Type, Value, texts};
 use super::client::setup;
-use super::command::{self, Command, What};
+use super::command::{self, Command, ShowKind};
 use super::context::Context;
 use super::failure::Failure;
 use super::{help, query, show};
@@ -77,9 +77,11 @@ fn needs(command: &Command) -> Option<RightOn> {
 }
 
 /// Users and generators need no right here: SHOW lists only those that the user may see.
-fn needs_to_see(what: What) -> Option<RightOn> {
+fn needs_to_see(what: ShowKind) -> Option<RightOn> {
     match what {
-        What::Commands | What::Generators | What::Users | What::Grants | What::Tokens => None,
+        ShowKind::Commands | ShowKind::Generators | ShowKind::Users | ShowKind::Grants | ShowKind::Tokens => {
+            None
+        }
         _ => Some((Right::Read, None)),
     }
 }
@@ -98,7 +100,7 @@ async fn act(context: &Context<'_>, user: &User, command: Command) -> Result<Ans
         Command::Show { what, like, clauses } => {
             let mut table = show::show(desk, user, what, SystemTime::now()).await?;
             if let Some(pattern) = like {
-                let column = if what == What::Sessions { SESSIONS_LIKE } else { 0 };
+                let column = if what == ShowKind::Sessions { SESSIONS_LIKE } else { 0 };
                 table.keep_like(column, &pattern);
             }
             if !clauses.is_empty() {
@@ -196,7 +198,7 @@ fn columns_of(command: &Command) -> Vec<Column> {
         ],
         Command::Pause { .. } => texts(["generator", "state"]),
         Command::Help { topic } => help::help(topic.as_deref()).columns,
-        Command::Users(Change { what: users::What::Token { .. }, .. }) => {
+        Command::Users(Change { what: users::ChangeKind::Token { .. }, .. }) => {
             texts(["user", "token", "id", "expires_utc"])
         }
         Command::Users(_) | Command::Drain | Command::Kill { .. } => Vec::new(),

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use super::answer::Type::{self, Real, Text, Unsigned};
 use super::answer::{Column, Rows, Table, Value, sorted, texts};
-use super::command::What;
+use super::command::ShowKind;
 use super::help;
 use crate::admin::desk::{
     About, BackendRow, Check, ConfigRow, Desk, DeskError, DoorRow, FindingRow, GeneratorRow, GeneratorState,
@@ -167,24 +167,24 @@ fn rows<T>(fields: &[Field<T>], items: &[T]) -> Rows {
 }
 
 /// The columns of a SHOW, which are the same whatever there is.
-pub(super) fn columns(what: What) -> Vec<Column> {
+pub(super) fn columns(what: ShowKind) -> Vec<Column> {
     match what {
-        What::Rules => heads(&RULES),
-        What::Generators => heads(&GENERATORS),
-        What::Proxies => heads(&PROXIES),
-        What::Backends => heads(&BACKENDS),
-        What::Commands => heads(&COMMANDS),
-        What::Refused => heads(&REFUSED),
-        What::Slots => heads(&SLOTS),
-        What::Sessions => heads(&SESSIONS),
-        What::Stats => stats::columns(),
-        What::Findings => heads(&FINDINGS),
-        What::Config => heads(&CONFIG),
-        What::Doors => heads(&DOORS),
-        What::Users => heads(&users::USERS),
-        What::Grants => heads(&users::GRANTS),
-        What::Tokens => heads(&users::TOKENS),
-        What::Version => texts(["name", "value"]),
+        ShowKind::Rules => heads(&RULES),
+        ShowKind::Generators => heads(&GENERATORS),
+        ShowKind::Proxies => heads(&PROXIES),
+        ShowKind::Backends => heads(&BACKENDS),
+        ShowKind::Commands => heads(&COMMANDS),
+        ShowKind::Refused => heads(&REFUSED),
+        ShowKind::Slots => heads(&SLOTS),
+        ShowKind::Sessions => heads(&SESSIONS),
+        ShowKind::Stats => stats::columns(),
+        ShowKind::Findings => heads(&FINDINGS),
+        ShowKind::Config => heads(&CONFIG),
+        ShowKind::Doors => heads(&DOORS),
+        ShowKind::Users => heads(&users::USERS),
+        ShowKind::Grants => heads(&users::GRANTS),
+        ShowKind::Tokens => heads(&users::TOKENS),
+        ShowKind::Version => texts(["name", "value"]),
     }
 }
 
@@ -192,31 +192,31 @@ pub(super) fn columns(what: What) -> Vec<Column> {
 pub(super) async fn show(
     desk: &dyn Desk,
     user: &User,
-    what: What,
+    what: ShowKind,
     now: SystemTime,
 ) -> Result<Table, DeskError> {
     let rows = match what {
-        What::Rules => sorted(rows(&RULES, &desk.rules())),
-        What::Generators => {
+        ShowKind::Rules => sorted(rows(&RULES, &desk.rules())),
+        ShowKind::Generators => {
             let mut seen = with_stored(desk).await;
             seen.retain(|row| user.may(Right::Read, &row.name));
             sorted(rows(&GENERATORS, &seen))
         }
-        What::Proxies => sorted(rows(&PROXIES, &desk.proxies().await?)),
+        ShowKind::Proxies => sorted(rows(&PROXIES, &desk.proxies().await?)),
         // The one that is tried first comes first.
-        What::Backends => rows(&BACKENDS, &desk.backends()),
-        What::Commands => rows(&COMMANDS, &help::commands()),
-        What::Refused => rows(&REFUSED, &desk.refused()),
-        What::Slots => slots(desk.slots().await?),
-        What::Sessions => rows(&SESSIONS, &with_last(desk)),
-        What::Stats => stats::stats(&desk.metrics()),
-        What::Findings => findings(desk.findings().await?),
-        What::Config => sorted(rows(&CONFIG, &desk.config())),
-        What::Doors => rows(&DOORS, &desk.doors()),
-        What::Users => users::users(&desk.users(), user),
-        What::Grants => users::grants(&desk.users(), user),
-        What::Tokens => users::tokens(&desk.users(), user),
-        What::Version => version(&desk.about(), &desk.checks(), now),
+        ShowKind::Backends => rows(&BACKENDS, &desk.backends()),
+        ShowKind::Commands => rows(&COMMANDS, &help::commands()),
+        ShowKind::Refused => rows(&REFUSED, &desk.refused()),
+        ShowKind::Slots => slots(desk.slots().await?),
+        ShowKind::Sessions => rows(&SESSIONS, &with_last(desk)),
+        ShowKind::Stats => stats::stats(&desk.metrics()),
+        ShowKind::Findings => findings(desk.findings().await?),
+        ShowKind::Config => sorted(rows(&CONFIG, &desk.config())),
+        ShowKind::Doors => rows(&DOORS, &desk.doors()),
+        ShowKind::Users => users::users(&desk.users(), user),
+        ShowKind::Grants => users::grants(&desk.users(), user),
+        ShowKind::Tokens => users::tokens(&desk.users(), user),
+        ShowKind::Version => version(&desk.about(), &desk.checks(), now),
     };
     Ok(Table { columns: columns(what), rows })
 }
@@ -306,7 +306,7 @@ fn version(about: &About, checks: &[Check], now: SystemTime) -> Rows {
 mod tests {
     use super::{columns, show};
     use crate::admin::console::answer::{Rows, Type, Value, printed};
-    use crate::admin::console::command::{SHOWN, What};
+    use crate::admin::console::command::{SHOWN, ShowKind};
     use crate::admin::desk::{Desk, FindingRow, SlotRow};
     use crate::admin::fake::FakeDesk;
     use crate::users::User;
@@ -317,7 +317,7 @@ mod tests {
         desk.users().roster().get("dba").unwrap().clone()
     }
 
-    async fn rows(what: What) -> Rows {
+    async fn rows(what: ShowKind) -> Rows {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(90);
         let desk = FakeDesk::default();
         show(&desk, &dba(&desk), what, now).await.unwrap().rows
@@ -328,7 +328,7 @@ mod tests {
         for (name, what) in SHOWN {
             let columns = columns(what);
             let rows = rows(what).await;
-            assert!(!rows.is_empty() || what == What::Tokens, "{name}");
+            assert!(!rows.is_empty() || what == ShowKind::Tokens, "{name}");
             for row in rows {
                 assert_eq!(row.len(), columns.len(), "{name}");
                 for (value, column) in row.iter().zip(&columns) {
@@ -348,49 +348,49 @@ mod tests {
     async fn what_a_client_prints() {
         for (what, expect) in [
             (
-                What::Rules,
+                ShowKind::Rules,
                 "shop.items|id|shop.orders|advance|session|on|refuse|1|rules/shop.toml:7\n\
                  shop.orders|id|shop.orders|advance|session|on|refuse|1|rules/shop.toml:7",
             ),
             (
-                What::Generators,
+                ShowKind::Generators,
                 "shop.events|timestamp|open|1234|2.5|NULL|3506|NULL|9223372036854775807|25|3|0.012|NULL|1|NULL\n\
                  shop.left|sequence|unused|0|0|NULL|NULL|77|NULL|NULL|NULL|NULL|NULL|0|no rule with mode = \"on\" names the generator\n\
                  shop.orders|sequence|open|1234|2.5|8766|3506|10001|9223372036854775807|25|NULL|NULL|NULL|1|NULL",
             ),
-            (What::Proxies, "db1:3307|127.0.0.1:3307|0.0.1|2026-11-22 10:00:00|yes"),
+            (ShowKind::Proxies, "db1:3307|127.0.0.1:3307|0.0.1|2026-11-22 10:00:00|yes"),
             (
-                What::Refused,
+                ShowKind::Refused,
                 "ANALYZE INSERT IGNORE INTO orders VALUES (...)|3|ANALYZE of an INSERT with IGNORE; leave IGNORE out, or write EXPLAIN|app|\
                  1970-01-01T00:01:00Z|0123456789abcdef",
             ),
-            (What::Slots, "shop.events|3|db1:3307|yes|2026-11-22 10:01:00"),
+            (ShowKind::Slots, "shop.events|3|db1:3307|yes|2026-11-22 10:01:00"),
             (
-                What::Sessions,
+                ShowKind::Sessions,
                 "7|idle|app|10.0.0.5:50123|shop|41|yes|61|2.5|20|5|1|9|4096|65536|INSERT INTO orders(a) VALUES (...)|fedcba9876543210",
             ),
             (
-                What::Stats,
+                ShowKind::Stats,
                 "rowstamp_ids_issued_total|generator=shop.events|1234||Ids taken from a generator.\n\
                  rowstamp_ids_issued_total|generator=shop.orders|1234||Ids taken from a generator.",
             ),
             (
-                What::Findings,
+                ShowKind::Findings,
                 "warning|column-not-unique|shop.orders.id|no key makes id unique: the server accepts the same id twice|\
                  ALTER TABLE shop.orders ADD UNIQUE KEY (id)",
             ),
             (
-                What::Doors,
+                ShowKind::Doors,
                 "resp|Redis protocol|127.0.0.1:6379|yes|preferred||3|4000|40|2|1|0|0|5\n\
                  api|HTTP|NULL|no|NULL||0|0|NULL|NULL|NULL|NULL|NULL|0",
             ),
-            (What::Users, "dba|rowstamp.toml|yes|0|4|0|0|0\nguest|rowstamp.toml|yes|0|1|0|0|0"),
-            (What::Config, "listen.address|127.0.0.1:3307|127.0.0.1:3307|after a restart"),
+            (ShowKind::Users, "dba|rowstamp.toml|yes|0|4|0|0|0\nguest|rowstamp.toml|yes|0|1|0|0|0"),
+            (ShowKind::Config, "listen.address|127.0.0.1:3307|127.0.0.1:3307|after a restart"),
         ] {
             let rows: Vec<_> = rows(what).await.iter().map(|row| printed(row)).collect();
             assert_eq!(rows.join("\n"), expect, "{what:?}");
         }
-        let version: Vec<_> = rows(What::Version).await.iter().map(|row| printed(row)).collect();
+        let version: Vec<_> = rows(ShowKind::Version).await.iter().map(|row| printed(row)).collect();
         let expect = [
             "since (UTC)|1970-01-01T00:00:00Z",
             "up (seconds)|90",
@@ -404,10 +404,11 @@ mod tests {
     #[tokio::test]
     async fn what_asks_the_store_may_fail() {
         let away = FakeDesk { is_away: true, ..FakeDesk::default() };
-        for what in [What::Proxies, What::Slots, What::Findings] {
+        for what in [ShowKind::Proxies, ShowKind::Slots, ShowKind::Findings] {
             assert!(show(&away, &dba(&away), what, SystemTime::UNIX_EPOCH).await.is_err(), "{what:?}");
         }
-        let generators = show(&away, &dba(&away), What::Generators, SystemTime::UNIX_EPOCH).await.unwrap();
+        let generators =
+            show(&away, &dba(&away), ShowKind::Generators, SystemTime::UNIX_EPOCH).await.unwrap();
         assert_eq!(generators.rows.len(), 2, "those of the rules are known");
     }
 

@@ -6,7 +6,7 @@ use super::reply::Replies;
 #[derive(Debug)]
 pub(super) struct Command {
     pub(super) name: &'static str,
-    pub(super) what: What,
+    pub(super) what: CommandKind,
     /// With the command's own name; negative: at least so many.
     arity: i64,
     flags: &'static [&'static str],
@@ -14,7 +14,7 @@ pub(super) struct Command {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum CommandKind {
     Incr,
     IncrBy,
     Take,
@@ -53,7 +53,7 @@ const BEFORE_LOGIN: &[&str] = &["noscript", "loading", "stale", "fast", "no_auth
 
 const fn command(
     name: &'static str,
-    what: What,
+    what: CommandKind,
     arity: i64,
     flags: &'static [&'static str],
     keys: Keys,
@@ -63,28 +63,28 @@ const fn command(
 
 /// The most frequent first: a command is looked for from the beginning.
 pub(super) const COMMANDS: [Command; 22] = [
-    command("incr", What::Incr, 2, WRITES, Keys::First),
-    command("incrby", What::IncrBy, 3, WRITES, Keys::First),
-    command("rowstamp.take", What::Take, 3, WRITES, Keys::First),
-    command("get", What::Get, 2, READS, Keys::First),
-    command("ping", What::Ping, -1, OF_CONNECTION, Keys::None),
-    command("mget", What::MGet, -2, READS, Keys::All),
-    command("exists", What::Exists, -2, READS, Keys::All),
-    command("type", What::Type, 2, READS, Keys::First),
-    command("rowstamp.decode", What::Decode, 3, READS, Keys::First),
-    command("rowstamp.list", What::List, 1, READS, Keys::None),
-    command("auth", What::Auth, -2, BEFORE_LOGIN, Keys::None),
-    command("hello", What::Hello, -1, BEFORE_LOGIN, Keys::None),
-    command("echo", What::Echo, 2, OF_CONNECTION, Keys::None),
-    command("select", What::Select, 2, OF_CONNECTION, Keys::None),
-    command("client", What::Client, -2, OF_CONNECTION, Keys::None),
-    command("command", What::Command, -1, OF_CONNECTION, Keys::None),
-    command("info", What::Info, -1, OF_CONNECTION, Keys::None),
-    command("cluster", What::Cluster, -2, OF_CONNECTION, Keys::None),
-    command("readonly", What::ReadOnly, 1, OF_CONNECTION, Keys::None),
-    command("readwrite", What::ReadOnly, 1, OF_CONNECTION, Keys::None),
-    command("quit", What::Quit, -1, BEFORE_LOGIN, Keys::None),
-    command("reset", What::Reset, 1, BEFORE_LOGIN, Keys::None),
+    command("incr", CommandKind::Incr, 2, WRITES, Keys::First),
+    command("incrby", CommandKind::IncrBy, 3, WRITES, Keys::First),
+    command("rowstamp.take", CommandKind::Take, 3, WRITES, Keys::First),
+    command("get", CommandKind::Get, 2, READS, Keys::First),
+    command("ping", CommandKind::Ping, -1, OF_CONNECTION, Keys::None),
+    command("mget", CommandKind::MGet, -2, READS, Keys::All),
+    command("exists", CommandKind::Exists, -2, READS, Keys::All),
+    command("type", CommandKind::Type, 2, READS, Keys::First),
+    command("rowstamp.decode", CommandKind::Decode, 3, READS, Keys::First),
+    command("rowstamp.list", CommandKind::List, 1, READS, Keys::None),
+    command("auth", CommandKind::Auth, -2, BEFORE_LOGIN, Keys::None),
+    command("hello", CommandKind::Hello, -1, BEFORE_LOGIN, Keys::None),
+    command("echo", CommandKind::Echo, 2, OF_CONNECTION, Keys::None),
+    command("select", CommandKind::Select, 2, OF_CONNECTION, Keys::None),
+    command("client", CommandKind::Client, -2, OF_CONNECTION, Keys::None),
+    command("command", CommandKind::Command, -1, OF_CONNECTION, Keys::None),
+    command("info", CommandKind::Info, -1, OF_CONNECTION, Keys::None),
+    command("cluster", CommandKind::Cluster, -2, OF_CONNECTION, Keys::None),
+    command("readonly", CommandKind::ReadOnly, 1, OF_CONNECTION, Keys::None),
+    command("readwrite", CommandKind::ReadOnly, 1, OF_CONNECTION, Keys::None),
+    command("quit", CommandKind::Quit, -1, BEFORE_LOGIN, Keys::None),
+    command("reset", CommandKind::Reset, 1, BEFORE_LOGIN, Keys::None),
 ];
 
 impl Command {
@@ -134,16 +134,16 @@ impl Command {
 
 #[cfg(test)]
 mod tests {
-    use super::{COMMANDS, Command, What};
+    use super::{COMMANDS, Command, CommandKind};
 
     #[test]
     fn names_and_arities() {
         for (line, what) in [
-            ("incr k", Some(What::Incr)),
-            ("INCRBY k 3", Some(What::IncrBy)),
-            ("RowStamp.Take k 3", Some(What::Take)),
-            ("mget a b c", Some(What::MGet)),
-            ("ping", Some(What::Ping)),
+            ("incr k", Some(CommandKind::Incr)),
+            ("INCRBY k 3", Some(CommandKind::IncrBy)),
+            ("RowStamp.Take k 3", Some(CommandKind::Take)),
+            ("mget a b c", Some(CommandKind::MGet)),
+            ("ping", Some(CommandKind::Ping)),
             ("incr", None),
             ("incr a b", None),
             ("mget", None),

@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 
 use super::client::{RespSession, Then};
 use super::cluster::{ClusterNode, key_slot};
-use super::command::{COMMANDS, Command, What};
+use super::command::{COMMANDS, Command, CommandKind};
 use super::reply::Version;
 use super::request::{Args, integer};
 use crate::doors::Issuer;
@@ -30,14 +30,14 @@ impl RespSession {
     pub(super) async fn run(&mut self, command: &Command, args: &Args, input: &[u8]) -> Then {
         let arg = |nth| args.get(input, nth).unwrap_or_default();
         match command.what {
-            What::Incr => self.take(arg(1), None, Shape::OneRun).await,
-            What::IncrBy => self.take(arg(1), Some(arg(2)), Shape::OneRun).await,
-            What::Take => self.take(arg(1), Some(arg(2)), Shape::Runs).await,
-            What::Get => match self.last(std::iter::once(arg(1))) {
+            CommandKind::Incr => self.take(arg(1), None, Shape::OneRun).await,
+            CommandKind::IncrBy => self.take(arg(1), Some(arg(2)), Shape::OneRun).await,
+            CommandKind::Take => self.take(arg(1), Some(arg(2)), Shape::Runs).await,
+            CommandKind::Get => match self.last(std::iter::once(arg(1))) {
                 Ok(found) => self.told(found.first().copied().flatten()),
                 Err(denied) => self.denied(&denied),
             },
-            What::MGet => match self.last(args.iter(input).skip(1)) {
+            CommandKind::MGet => match self.last(args.iter(input).skip(1)) {
                 Ok(found) => {
                     self.replies.array(found.len());
                     for last in found {
@@ -46,37 +46,39 @@ impl RespSession {
                 }
                 Err(denied) => self.denied(&denied),
             },
-            What::Exists => self.exists(args.iter(input).skip(1)),
-            What::Type => match self.caller().map(|(issuer, caller)| issuer.has(caller, &text(arg(1)))) {
-                Some(Ok(true)) => self.replies.simple("string"),
-                Some(Ok(false)) | None => self.replies.simple("none"),
-                Some(Err(denied)) => self.denied(&denied),
-            },
-            What::Decode => self.decode(arg(1), arg(2)),
-            What::List => self.list(),
-            What::Auth => return self.auth(args, input).await,
-            What::Hello => return self.hello(args, input).await,
-            What::Ping => match args.len() {
+            CommandKind::Exists => self.exists(args.iter(input).skip(1)),
+            CommandKind::Type => {
+                match self.caller().map(|(issuer, caller)| issuer.has(caller, &text(arg(1)))) {
+                    Some(Ok(true)) => self.replies.simple("string"),
+                    Some(Ok(false)) | None => self.replies.simple("none"),
+                    Some(Err(denied)) => self.denied(&denied),
+                }
+            }
+            CommandKind::Decode => self.decode(arg(1), arg(2)),
+            CommandKind::List => self.list(),
+            CommandKind::Auth => return self.auth(args, input).await,
+            CommandKind::Hello => return self.hello(args, input).await,
+            CommandKind::Ping => match args.len() {
                 1 => self.replies.simple("PONG"),
                 2 => self.replies.bulk(arg(1)),
                 _ => self.replies.error("ERR", "wrong number of arguments for 'ping' command"),
             },
-            What::Echo => self.replies.bulk(arg(1)),
-            What::Select => match arg(1) {
+            CommandKind::Echo => self.replies.bulk(arg(1)),
+            CommandKind::Select => match arg(1) {
                 b"0" => self.ok(),
                 number if integer(number).is_some() => self.replies.error("ERR", "DB index is out of range"),
                 _ => self.replies.error("ERR", NO_INTEGER),
             },
-            What::Client => self.client(args, input),
-            What::Command => self.command(args, input),
-            What::Info => self.info(),
-            What::Cluster => self.cluster(args, input),
-            What::ReadOnly => self.ok(),
-            What::Quit => {
+            CommandKind::Client => self.client(args, input),
+            CommandKind::Command => self.command(args, input),
+            CommandKind::Info => self.info(),
+            CommandKind::Cluster => self.cluster(args, input),
+            CommandKind::ReadOnly => self.ok(),
+            CommandKind::Quit => {
                 self.ok();
                 return Then::End(End::Client);
             }
-            What::Reset => {
+            CommandKind::Reset => {
                 self.caller = None;
                 self.name.clear();
                 self.says(Version::Two);

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::client::{RespOffice, RespSession, Then};
-use super::command::{Command, What};
+use super::command::{Command, CommandKind};
 use super::request::{Args, Limits, Parsed, parse};
 use crate::address::lobby::Place;
 use crate::address::socket::Stream;
@@ -191,7 +191,7 @@ impl RespSession {
             self.replies.error("NOAUTH", "Authentication required.");
             return (Then::Next, 1);
         }
-        if command.what == What::Incr && *repeats {
+        if command.what == CommandKind::Incr && *repeats {
             // A pipeline often repeats one request.
             let first = input.get(..bytes).unwrap_or_default();
             let same = input.chunks_exact(bytes).take_while(|request| *request == first).count();

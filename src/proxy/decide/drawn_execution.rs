@@ -5,7 +5,7 @@ use crate::mysql::bulk::put_integer;
 use crate::mysql::error::Refusal;
 use crate::mysql::prepared::{Param, ParamType, ParamValue, id_bytes};
 use crate::proxy::decide::Basis;
-use crate::proxy::decide::draws::{Wanted, What, values};
+use crate::proxy::decide::draws::{Wanted, WantedKind, values};
 use crate::proxy::decide::params::Params;
 use crate::proxy::decide::verdict::refused;
 use crate::proxy::known::Known;
@@ -67,9 +67,9 @@ fn wanted_by(known: &mut Known, by: Basis<'_>, param: &DrawParam) -> Result<Want
         }
     };
     let what = match param.form {
-        CallForm::Next => What::Ids(1),
-        CallForm::Previous => What::Last,
-        CallForm::Take(n) => What::Ids(n.unwrap_or_default().into()),
+        CallForm::Next => WantedKind::Ids(1),
+        CallForm::Previous => WantedKind::Last,
+        CallForm::Take(n) => WantedKind::Ids(n.unwrap_or_default().into()),
     };
     Ok(Wanted { target: Some(target), what })
 }

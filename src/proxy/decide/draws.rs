@@ -171,14 +171,14 @@ pub(crate) fn values(
         };
         let before = taken.iter_mut().find(|one| one.target == *target);
         let n = match one.what {
-            What::Ids(n) => n,
-            What::Last => {
+            WantedKind::Ids(n) => n,
+            WantedKind::Last => {
                 let drawn = before.map(|before| before.last);
                 let id = drawn.or_else(|| known.session.drawn.last(&target.rule.generator));
                 values.push(id.map_or(CallValue::Null, CallValue::Id));
                 continue;
             }
-            What::Shown => {
+            WantedKind::Shown => {
                 values.push(CallValue::Id(1));
                 continue;
             }
@@ -241,7 +241,7 @@ fn block<'a>(
     wanted: &[Wanted],
 ) -> Result<Option<(IdBlock, Option<Charge<'a>>)>, Unsent> {
     let of_it = wanted.iter().filter(|one| one.target.as_ref() == Some(target));
-    let runs: Vec<u64> = of_it.map(|one| if let What::Ids(n) = one.what { n } else { 0 }).collect();
+    let runs: Vec<u64> = of_it.map(|one| if let WantedKind::Ids(n) = one.what { n } else { 0 }).collect();
     let Some(n) = u32::try_from(runs.iter().sum::<u64>()).ok().filter(|n| *n <= TAKEN_MAX) else {
         return Err(refused(format_args!(
             "the calls of one statement draw more than {TAKEN_MAX} ids; draw them in several statements"
@@ -277,10 +277,10 @@ fn block<'a>(
 pub(crate) struct Wanted {
     /// `None`: it is the server's own.
     pub(crate) target: Option<Arc<Target>>,
-    pub(crate) what: What,
+    pub(crate) what: WantedKind,
 }
 
-pub(crate) enum What {
+pub(crate) enum WantedKind {
     /// The first of so many.
     Ids(u64),
     /// The last that the session drew.
@@ -292,10 +292,10 @@ pub(crate) enum What {
 impl Wanted {
     fn by(call: &Call, target: Option<Arc<Target>>) -> Self {
         let what = match call.form {
-            _ if call.place == CallPlace::Explained => What::Shown,
-            CallForm::Next => What::Ids(1),
-            CallForm::Previous => What::Last,
-            CallForm::Take(n) => What::Ids(n.unwrap_or_default().into()),
+            _ if call.place == CallPlace::Explained => WantedKind::Shown,
+            CallForm::Next => WantedKind::Ids(1),
+            CallForm::Previous => WantedKind::Last,
+            CallForm::Take(n) => WantedKind::Ids(n.unwrap_or_default().into()),
         };
         Wanted { target, what }
     }

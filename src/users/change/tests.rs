@@ -1,25 +1,25 @@
 use std::time::{Duration, SystemTime};
 
-use super::{Change, Changed, What};
+use super::{Change, ChangeKind, Changed};
 use crate::users::record::UserRecord;
 use crate::users::rights::Right;
 
 const NOW: SystemTime = SystemTime::UNIX_EPOCH;
 
-fn change(user: &str, what: What) -> Change {
+fn change(user: &str, what: ChangeKind) -> Change {
     Change { user: user.to_owned(), what }
 }
 
-fn create(password: Option<&str>) -> What {
-    What::Create { password: password.map(|text| text.to_owned().into()), if_not_exists: false }
+fn create(password: Option<&str>) -> ChangeKind {
+    ChangeKind::Create { password: password.map(|text| text.to_owned().into()), if_not_exists: false }
 }
 
-fn grant(rights: &[Right], on: &str, per_second: Option<u64>) -> What {
-    What::Grant { rights: rights.into(), on: on.parse().unwrap(), per_second }
+fn grant(rights: &[Right], on: &str, per_second: Option<u64>) -> ChangeKind {
+    ChangeKind::Grant { rights: rights.into(), on: on.parse().unwrap(), per_second }
 }
 
-fn revoke(rights: &[Right], on: &str) -> What {
-    What::Revoke { rights: rights.into(), on: on.parse().unwrap() }
+fn revoke(rights: &[Right], on: &str) -> ChangeKind {
+    ChangeKind::Revoke { rights: rights.into(), on: on.parse().unwrap() }
 }
 
 #[test]
@@ -28,11 +28,11 @@ fn what_is_refused_before_anything_is_read() {
     for (change, expect) in [
         (change("", create(None)), "\"\" is no name of a user"),
         (change("a b", create(None)), "\"a b\" is no name of a user"),
-        (change("é", What::Drop { if_exists: true }), "\"é\" is no name of a user"),
+        (change("é", ChangeKind::Drop { if_exists: true }), "\"é\" is no name of a user"),
         (change(&"x".repeat(65), create(None)), "is no name of a user"),
         (app(create(Some(""))), "a password has 1 to 1024 bytes"),
-        (app(What::Password("x".repeat(1_025).into())), "a password has 1 to 1024 bytes"),
-        (app(What::Token { expires: Some(NOW) }), "the time after EXPIRES has passed"),
+        (app(ChangeKind::Password("x".repeat(1_025).into())), "a password has 1 to 1024 bytes"),
+        (app(ChangeKind::Token { expires: Some(NOW) }), "the time after EXPIRES has passed"),
         (app(grant(&[Right::Take], "*.*", Some(0))), "a LIMIT is at least 1 id PER SECOND"),
         (
             app(grant(&[Right::Take, Right::Read], "*.*", Some(1))),
@@ -51,8 +51,8 @@ fn from_statement_to_statement() {
     use Right::{Read, Take};
     let mut stands: Option<UserRecord> = None;
     for (what, expect) in [
-        (What::Password("x".to_owned().into()), Err("there is no user app; SHOW USERS lists all")),
-        (What::Drop { if_exists: false }, Err("there is no user app; SHOW USERS lists all")),
+        (ChangeKind::Password("x".to_owned().into()), Err("there is no user app; SHOW USERS lists all")),
+        (ChangeKind::Drop { if_exists: false }, Err("there is no user app; SHOW USERS lists all")),
         (grant(&[Take], "*.*", None), Err("there is no user app; SHOW USERS lists all")),
         (create(Some("x")), Ok("")),
         (create(Some("x")), Err("user app exists already; ALTER USER")),
@@ -64,8 +64,11 @@ fn from_statement_to_statement() {
         (revoke(&[Read, Take], "shop.orders"), Err("user app has no READ right granted ON shop.orders")),
         (revoke(&[Take], "shop.*"), Ok("READ shop.*, TAKE shop.orders")),
         (revoke(&[Take], "shop.orders"), Ok("READ shop.*")),
-        (What::DropToken { id: "0a".to_owned() }, Err("user app has no token 0a; SHOW TOKENS lists all")),
-        (What::Drop { if_exists: false }, Ok("dropped")),
+        (
+            ChangeKind::DropToken { id: "0a".to_owned() },
+            Err("user app has no token 0a; SHOW TOKENS lists all"),
+        ),
+        (ChangeKind::Drop { if_exists: false }, Ok("dropped")),
     ] {
         let asked = change("app", what);
         let made = asked.of(stands.clone().filter(|record| !record.dropped), Some("hash"), NOW);
@@ -95,18 +98,18 @@ fn from_statement_to_statement() {
 fn with_if() {
     let made = |what, stands| change("app", what).of(stands, None, NOW).map(|(_, changed)| changed);
     let there = || Some(UserRecord { password: Some("old".to_owned()), ..UserRecord::new() });
-    let create = || What::Create { password: None, if_not_exists: true };
+    let create = || ChangeKind::Create { password: None, if_not_exists: true };
     assert!(matches!(made(create(), there()), Ok(Changed::Nothing)));
     assert!(matches!(made(create(), None), Ok(Changed::Done)));
-    assert!(matches!(made(What::Drop { if_exists: true }, None), Ok(Changed::Nothing)));
-    assert!(matches!(made(What::Drop { if_exists: true }, there()), Ok(Changed::Done)));
-    let dropped = change("app", What::Drop { if_exists: false }).of(there(), None, NOW).unwrap().0;
+    assert!(matches!(made(ChangeKind::Drop { if_exists: true }, None), Ok(Changed::Nothing)));
+    assert!(matches!(made(ChangeKind::Drop { if_exists: true }, there()), Ok(Changed::Done)));
+    let dropped = change("app", ChangeKind::Drop { if_exists: false }).of(there(), None, NOW).unwrap().0;
     assert_eq!((dropped.password, dropped.dropped), (None, true), "nothing of it stays");
 }
 
 #[test]
 fn so_many_and_no_more() {
-    let token = |expires| change("app", What::Token { expires });
+    let token = |expires| change("app", ChangeKind::Token { expires });
     let mut record = UserRecord::new();
     for _ in 0..100 {
         record = token(Some(NOW + Duration::from_secs(9))).of(Some(record), None, NOW).unwrap().0;

@@ -9,26 +9,26 @@ use super::{ChangeError, Directory, LIST_AGE_MAX, StoreUsers};
 use crate::store::memory::{Faults, MemoryStore, Moment};
 use crate::store::record::encode;
 use crate::store::{Key, Outcome, Store, StoreError};
-use crate::users::change::{Change, ChangeRefused, Changed, What};
+use crate::users::change::{Change, ChangeKind, ChangeRefused, Changed};
 use crate::users::rights::{Right, Scope};
 use crate::users::throttle::{Throttle, Tried};
 use crate::users::turns::Asker;
 use crate::users::{Home, Login, Role, User};
 
-fn change(user: &str, what: What) -> Change {
+fn change(user: &str, what: ChangeKind) -> Change {
     Change { user: user.to_owned(), what }
 }
 
 fn create(user: &str) -> Change {
-    change(user, What::Create { password: Some("s3cret".to_owned().into()), if_not_exists: false })
+    change(user, ChangeKind::Create { password: Some("s3cret".to_owned().into()), if_not_exists: false })
 }
 
 fn grant(user: &str, right: Right, on: &str) -> Change {
-    change(user, What::Grant { rights: vec![right], on: on.parse().unwrap(), per_second: None })
+    change(user, ChangeKind::Grant { rights: vec![right], on: on.parse().unwrap(), per_second: None })
 }
 
 fn revoke(user: &str, right: Right, on: &str) -> Change {
-    change(user, What::Revoke { rights: vec![right], on: on.parse().unwrap() })
+    change(user, ChangeKind::Revoke { rights: vec![right], on: on.parse().unwrap() })
 }
 
 /// Each of a proxy of its own, on one store.
@@ -66,7 +66,7 @@ async fn what_one_proxy_changes_the_others_know_after_a_look() {
         there.look().await;
         assert_eq!(known(&there), [expect], "{change:?}");
     }
-    there.change(&change("app", What::Drop { if_exists: false })).await.unwrap();
+    there.change(&change("app", ChangeKind::Drop { if_exists: false })).await.unwrap();
     here.look().await;
     assert_eq!((known(&here), known(&there)), (vec![], vec![]));
     // Another of the same name has nothing of the first one.
@@ -123,7 +123,7 @@ async fn a_change_that_is_asked_for_again_is_told() {
         assert!(matches!(again, Err(ChangeError::Refused(ChangeRefused::Exists(_)))));
         third.look().await;
         assert_eq!(known(&third), ["app: "], "{again_at}");
-        let drop_user = change("app", What::Drop { if_exists: true });
+        let drop_user = change("app", ChangeKind::Drop { if_exists: true });
         assert!(matches!(first.change(&drop_user).await, Err(ChangeError::Untold(_))));
         store.set_away(false);
         assert!(matches!(fleet[again_at].change(&drop_user).await, Ok(Changed::Nothing)));
@@ -132,7 +132,7 @@ async fn a_change_that_is_asked_for_again_is_told() {
         // A token that was made is shown.
         first.change(&create("app")).await.map(|_| ()).unwrap_err();
         store.set_away(false);
-        let token = first.change(&change("app", What::Token { expires: None })).await;
+        let token = first.change(&change("app", ChangeKind::Token { expires: None })).await;
         let Ok(Changed::Token { text, .. }) = token else { panic!("{:?}", token.err()) };
         // The proxy that wrote a change tells of it at its next look, even if nobody asks again.
         store.set_away(false);
@@ -187,7 +187,7 @@ async fn a_record_that_cannot_be_read_is_a_user_who_may_do_nothing() {
     assert!(error.contains("users/bad in the store is damaged: line 1, column "), "{error}");
     assert!(!error.contains("FLY"), "it may be a password's hash: {error}");
     // A user that was dropped can be made again.
-    here.change(&change("bad", What::Drop { if_exists: false })).await.unwrap();
+    here.change(&change("bad", ChangeKind::Drop { if_exists: false })).await.unwrap();
     here.change(&create("bad")).await.unwrap();
     here.change(&grant("bad", Right::Read, "*.*")).await.unwrap();
     assert_eq!(known(&here), ["app: ", "bad: READ *.*"]);
@@ -236,7 +236,7 @@ async fn what_users_have_drawn_is_counted_on() {
     here.set_file(&[dba("y")], Duration::from_mins(1));
     draw(1);
     assert_eq!(drawn(), ["app 8", "dba 8"]);
-    here.change(&change("app", What::Drop { if_exists: false })).await.unwrap();
+    here.change(&change("app", ChangeKind::Drop { if_exists: false })).await.unwrap();
     assert_eq!(drawn(), ["app 8", "dba 8"], "it is dropped");
     make().await;
     draw(1);
@@ -257,7 +257,7 @@ async fn logins() {
     let dba = Arc::new(User::of_file("dba", "look".to_owned().into(), Role::Write));
     here.set_file(&[dba], Duration::MAX);
     here.change(&create("app")).await.unwrap();
-    let made = here.change(&change("app", What::Token { expires: None })).await;
+    let made = here.change(&change("app", ChangeKind::Token { expires: None })).await;
     let Ok(Changed::Token { token, text }) = made else { panic!("no token") };
     here.change(&create("other")).await.unwrap();
     let is_right = async |name: &str, given: &str| match log_in(&here, name, given).await {
@@ -286,10 +286,10 @@ async fn logins() {
     let json = String::from_utf8(store.load(&Key::user("app")).await.unwrap().unwrap().value).unwrap();
     assert!(!json.contains("s3cret") && !json.contains(text.as_str()), "{json}");
     let Tried::Right(login) = log_in(&here, "app", &text).await else { panic!("no login") };
-    here.change(&change("app", What::Password("another".to_owned().into()))).await.unwrap();
+    here.change(&change("app", ChangeKind::Password("another".to_owned().into()))).await.unwrap();
     assert!(login.as_of(&here.roster()).is_some(), "it came by the token");
     assert!(!is_right("app", "s3cret").await && is_right("app", "another").await);
-    here.change(&change("app", What::DropToken { id: token.id() })).await.unwrap();
+    here.change(&change("app", ChangeKind::DropToken { id: token.id() })).await.unwrap();
     assert!(login.as_of(&here.roster()).is_none() && !is_right("app", &text).await);
     // A proxy that has not read the store yet cannot say that a password is wrong.
     assert!(matches!(log_in(&late, "app", "another").await, Tried::Unsure));
@@ -328,10 +328,10 @@ async fn is_pending<T>(mut future: std::pin::Pin<&mut impl Future<Output = T>>) 
 #[tokio::test]
 async fn a_token_ends_at_its_time() {
     let [here] = fleet(&Arc::new(MemoryStore::new()));
-    here.change(&change("app", What::Create { password: None, if_not_exists: false })).await.unwrap();
+    here.change(&change("app", ChangeKind::Create { password: None, if_not_exists: false })).await.unwrap();
     // The store has whole seconds, and so has this time.
     let expires = SystemTime::UNIX_EPOCH + Duration::from_hours(24 * 365 * 200);
-    let made = here.change(&change("app", What::Token { expires: Some(expires) })).await;
+    let made = here.change(&change("app", ChangeKind::Token { expires: Some(expires) })).await;
     let Ok(Changed::Token { text, .. }) = made else { panic!("no token") };
     let Tried::Right(login) = log_in(&here, "app", &text).await else { panic!("no login") };
     let at = |time| login.as_of(&here.known.lock().roster(time)).is_some();
@@ -362,8 +362,8 @@ async fn changes_on_a_store_that_fails() {
             let on = ["*.*", "shop.*", "shop.orders"][random.gen_range(0..3)];
             let what = random.gen_range(0..5);
             let asked = match what {
-                0 => change(name, What::Create { password: None, if_not_exists: false }),
-                1 => change(name, What::Drop { if_exists: false }),
+                0 => change(name, ChangeKind::Create { password: None, if_not_exists: false }),
+                1 => change(name, ChangeKind::Drop { if_exists: false }),
                 2 | 3 => grant(name, right, on),
                 _ => revoke(name, right, on),
             };

@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 use super::{Directory, LIST_AGE_MAX};
 use crate::store::record::{change, encode, fresh_token};
 use crate::store::{FORMAT, Key, Outcome, StoreError};
-use crate::users::change::{Change, ChangeRefused, Changed, What};
+use crate::users::change::{Change, ChangeKind, ChangeRefused, Changed};
 use crate::users::record::{ChangesRecord, UserRecord};
 use crate::users::secret;
 use crate::users::turns::Asker;
@@ -91,7 +91,7 @@ impl Directory {
             let revision = found.as_ref().map(|found| found.revision);
             let stands = match found.map(|found| UserRecord::read(&key, &found.value)).transpose() {
                 // Nothing of it is needed: so a user whose record is damaged can be made again.
-                Err(StoreError::Corrupt { .. }) if matches!(change.what, What::Drop { .. }) => {
+                Err(StoreError::Corrupt { .. }) if matches!(change.what, ChangeKind::Drop { .. }) => {
                     Some(UserRecord::new())
                 }
                 stands => stands?,

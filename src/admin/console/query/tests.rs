@@ -2,7 +2,7 @@
 
 use super::{Asked, compare, of_select, of_show};
 use crate::admin::console::answer::{Column, Table, Type, Value, printed};
-use crate::admin::console::command::What;
+use crate::admin::console::command::ShowKind;
 use crate::admin::console::failure::Failure;
 use proptest::prelude::proptest;
 
@@ -51,7 +51,7 @@ fn clauses_of_a_show() {
         ("ORDER BY 3 DESC LIMIT 1 OFFSET 1", "blog.C|open|20|0"),
         ("ORDER BY 3 DESC LIMIT 1, 1", "blog.C|open|20|0"),
     ] {
-        assert_eq!(shown(of_show(What::Generators, clauses)), expect, "{clauses}");
+        assert_eq!(shown(of_show(ShowKind::Generators, clauses)), expect, "{clauses}");
     }
 }
 
@@ -120,9 +120,9 @@ fn what_is_not_taken_is_said() {
         assert!(said.contains(expect), "{statement}: {said}");
     }
     let many = format!("WHERE {}issued = 20", "issued = 1 OR ".repeat(500));
-    assert_eq!(shown(of_show(What::Generators, &many)), "blog.C|open|20|0");
+    assert_eq!(shown(of_show(ShowKind::Generators, &many)), "blog.C|open|20|0");
     let deep = format!("WHERE {}issued = 1{}", "NOT (".repeat(20), ")".repeat(20));
-    assert!(shown(of_show(What::Generators, &deep)).contains("nested so deep"));
+    assert!(shown(of_show(ShowKind::Generators, &deep)).contains("nested so deep"));
     let all = vec!["*"; 2_000].join(",");
     let said = shown(of_select(&format!("SELECT {all} FROM generators")).unwrap());
     assert!(said.contains("so many columns"), "{said}");
@@ -131,6 +131,6 @@ fn what_is_not_taken_is_said() {
 proptest! {
     #[test]
     fn any_clauses(clauses: String) {
-        let _ = of_show(What::Generators, &clauses).and_then(|asked| asked.answer(table()));
+        let _ = of_show(ShowKind::Generators, &clauses).and_then(|asked| asked.answer(table()));
     }
 }
