@@ -152,10 +152,10 @@ impl Session {
     }
 
     /// The client's query or file goes into the stage, as the client wrote it.
-    async fn fill_stage(&mut self, job: &Job<'_>, facts: &Facts) -> Result<StageRows, Stop> {
+    async fn send_fill(&mut self, job: &Job<'_>) -> Result<Answered, Stop> {
         let Job { task, text, stage, insert, .. } = *job;
         let fill = stage.fill(text);
-        let answered = match task {
+        Ok(match task {
             Task::Text(_) if let Some(named) = task.named() => self.run_named(&fill, named).await?,
             Task::Text(_) => {
                 let sent = [job.before, &fill].concat();
@@ -179,8 +179,13 @@ impl Session {
                 }
                 Err(error) => Err(error),
             },
-        };
-        let answer = match answered {
+        })
+    }
+
+    /// Fills the stage. Returns the number of its rows, the warnings, and the ids that came with the rows.
+    async fn fill_stage(&mut self, job: &Job<'_>, facts: &Facts) -> Result<StageRows, Stop> {
+        let Job { task, stage, insert, .. } = *job;
+        let answer = match self.send_fill(job).await? {
             Ok(answer) => answer,
             Err(error) => {
                 self.relay.known.session.warned = self.warned(&insert.target).await?.map(Box::new);
@@ -214,19 +219,7 @@ impl Session {
         if stage.is_counted() && rows > 0 {
             brought = self.ask_brought(job).await?;
         }
-        let takes = match brought.takes {
-            0 => Takes::None,
-            all if all == rows => Takes::All,
-            _ => Takes::Some,
-        };
-        if takes != Takes::All && rows > 0 && insert.target.rule.explicit == model::Explicit::Reject {
-            return Err(refused(insert.target.at(
-                "the values, the query or the file bring ids, which the table's rule rejects; leave the id out, or write NULL for the id",
-            ))
-            .into());
-        }
-        let (base, ids) = (brought.base, brought.takes);
-        let numbering = Numbering { base, increment: facts.increment, takes, first: Some(0), ids };
+        let numbering = numbering(&brought, rows, facts.increment, &insert.target)?;
         let warnings = i32::from(warnings) - i32::from(repeated);
         Ok(StageRows { rows, warnings, warned, told, numbering, brought })
     }
@@ -554,6 +547,21 @@ fn lenenc(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len() + 9);
     put_lenenc_bytes(&mut out, bytes);
     out
+}
+
+/// How the rows of a stage get their ids, where the rule allows the ids that they bring.
+fn numbering(brought: &Brought, rows: u64, increment: u64, target: &Target) -> Result<Numbering, Refusal> {
+    let takes = match brought.takes {
+        0 => Takes::None,
+        all if all == rows => Takes::All,
+        _ => Takes::Some,
+    };
+    if takes != Takes::All && rows > 0 && target.rule.explicit == model::Explicit::Reject {
+        return Err(refused(target.at(
+            "the values, the query or the file bring ids, which the table's rule rejects; leave the id out, or write NULL for the id",
+        )));
+    }
+    Ok(Numbering { base: brought.base, increment, takes, first: Some(0), ids: brought.takes })
 }
 
 /// The facts that are asked for beforehand, if the server's way of logging allows that rows are numbered in the order of a query.
