@@ -32,8 +32,12 @@ impl From<mysql_async::Error> for SchemaError {
     }
 }
 
-/// ER_LOCK_WAIT_TIMEOUT
+/// `ER_LOCK_WAIT_TIMEOUT`
 const LOCK_WAIT_TIMEOUT: u16 = 1205;
+/// `ER_BAD_DB_ERROR`, `ER_BAD_FIELD_ERROR`, `ER_NO_SUCH_TABLE`
+const GONE: [u16; 3] = [1049, 1054, 1146];
+/// `ER_DBACCESS_DENIED_ERROR`, `ER_TABLEACCESS_DENIED_ERROR`, `ER_COLUMNACCESS_DENIED_ERROR`
+const NOT_READABLE: [u16; 3] = [1044, 1142, 1143];
 
 impl SchemaError {
     /// True if the query waited in vain for a lock on the table: LOCK TABLES, or DDL.
@@ -48,11 +52,11 @@ impl SchemaError {
 
     /// True if the database, the table or the column is not there.
     pub fn is_gone(&self) -> bool {
-        matches!(self, SchemaError::Query(mysql_async::Error::Server(error)) if [1049, 1054, 1146].contains(&error.code))
+        matches!(self, SchemaError::Query(mysql_async::Error::Server(error)) if GONE.contains(&error.code))
     }
 
     /// True if the account lacks a right: on the database, the table, or a column.
     pub fn is_denied(&self) -> bool {
-        matches!(self, SchemaError::Query(mysql_async::Error::Server(error)) if [1044, 1142, 1143].contains(&error.code))
+        matches!(self, SchemaError::Query(mysql_async::Error::Server(error)) if NOT_READABLE.contains(&error.code))
     }
 }

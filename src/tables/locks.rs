@@ -1,6 +1,6 @@
 //! Only proxies of one store may issue ids for a table. Stores know nothing of each other, so
 //! the backend keeps them apart, by user-level locks (`GET_LOCK`) of one connection that lives as
-//! long as the proxy (`locks/server` tells which).
+//! long as the proxy (`locks/server` lists them).
 //!
 //! A lock ends with its connection, and this proxy learns of that later. So its ids are good for a
 //! lease (300 ms) from when the locks were last seen held, and who takes a lock waits longer than
@@ -39,7 +39,7 @@ const LEASE: Duration = Duration::from_millis(300);
 /// holder, and for the statements that the last holder had sent by then.
 const GRACE: Duration = Duration::from_millis(600);
 
-/// After a lapse: the grace, and the time to look at the tables.
+/// The least limit of a wait after a lapse: the grace, and the time to look at the tables.
 const BIND_TIME: Duration = Duration::from_secs(2);
 
 /// The time between two looks at the locks.
@@ -49,7 +49,7 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(75);
 /// notice that a proxy which was killed is gone.
 const HELD_MAX: Duration = Duration::from_secs(3);
 
-/// Between two tries for it. Two proxies of one store that start at once are done with it in less.
+/// The time between two tries for it. Two proxies of one store that start at once are done with it in less.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 #[derive(Debug, thiserror::Error)]
@@ -71,18 +71,20 @@ pub enum LockError {
     Answer { table: String },
 }
 
+/// Errors of a server without GET_LOCK: Percona XtraDB Cluster's strict mode, and servers that
+/// do not know the function or refuse it. MySQL Router is none of these, with `connection_sharing`
+/// neither: a connection that has called GET_LOCK is not shared.
+const NO_LOCKS: [u16; 4] = [1105, 1235, 1305, 3566];
+
 impl LockError {
     /// True if the same attempt may succeed later: the store did not answer.
     pub(crate) fn passes(&self) -> bool {
         matches!(self, LockError::Store(error) if error.passes())
     }
 
-    /// True if the server keeps no such locks: Percona XtraDB Cluster's strict mode, servers that do
-    /// not know the function or refuse it. MySQL Router is none of these, with `connection_sharing`
-    /// neither: a connection that has called GET_LOCK is not shared.
     fn has_no_locks(&self) -> bool {
         matches!(self, LockError::Query { error: mysql_async::Error::Server(error), .. }
-            if matches!(error.code, 1105 | 1235 | 1305 | 3566))
+            if NO_LOCKS.contains(&error.code))
     }
 }
 
@@ -104,13 +106,13 @@ struct Inner {
     sharing: Sharing,
     held: Mutex<Held>,
     lease: ArcSwap<Lease>,
-    /// Told after each look at the locks.
+    /// Notified after each look at the locks.
     looked: watch::Sender<()>,
-    /// Told by a statement that waits for the next look.
+    /// Notified by a statement that waits for the next look.
     wanted: Arc<Notify>,
     /// The locks were not seen in time: the tables are to be assigned again. How often that was.
     lapses: watch::Sender<u64>,
-    /// Tables whose lock another store has, with what clients are told.
+    /// Tables whose lock another store has, each with the error text for clients.
     lost: ArcSwap<BTreeMap<String, String>>,
     /// The error text for clients while nothing is known of the locks.
     away: ArcSwapOption<String>,
@@ -239,7 +241,7 @@ impl TableLocks {
 
     /// Waits until ids that were taken before may be used: the locks were seen held a moment ago, or
     /// are now. Waits for `limit`, and at least for as long as it takes to assign the tables again.
-    /// The error tells why the ids may not be used.
+    /// The error says why the ids may not be used.
     pub async fn seen(&self, limit: Duration) -> Result<(), String> {
         if self.inner.is_seen() {
             return Ok(());
@@ -284,7 +286,7 @@ impl TableLocks {
     /// [`TableLocks::take`] of many tables, a hundred by one statement. It calls `took` with the number of locks, now and then.
     pub async fn take_all(&self, tables: &[String], took: impl Fn(usize)) -> Result<(), LockError> {
         for tables in tables.chunks(TABLES_PER_QUERY) {
-            // If the server has no locks for us, taking the first table's lock alone tells what that means.
+            // If the server has no locks for us, `take` of the first table gets the same error, and handles it.
             let free = if self.is_unguarded() { Ok(()) } else { self.inner.take_ahead(tables).await };
             free.or_else(|error| if error.has_no_locks() { Ok(()) } else { Err(error) })?;
             for table in tables {

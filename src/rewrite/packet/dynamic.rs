@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::cut::AFTER_OPAQUE;
 use super::{Halt, StatementPlace, Walk, refused};
-use crate::mysql::error::parse_err;
+use crate::mysql::error::{PARSE_ERROR, parse_err};
 use crate::rewrite::packet::inner::{Inner, Order, Text, TextPlace, check_around, prepared, taken_edits};
 use crate::rewrite::plan::edit::{Edit, Id, Piece};
 use crate::rewrite::plan::prepared_names::{
@@ -92,7 +92,9 @@ impl Walk<'_> {
                     })),
                     // The server itself reports an error in the client's statement, with its right
                     // place.
-                    Value::Failed(error) if parse_err(&error).is_some_and(|(code, _)| code == 1064) => {
+                    Value::Failed(error)
+                        if parse_err(&error).is_some_and(|(code, _)| code == PARSE_ERROR) =>
+                    {
                         Ok(None)
                     }
                     Value::Failed(error) => Err(Box::new(Planned::Fails(error))),
