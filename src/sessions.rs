@@ -1,7 +1,7 @@
 //! The sessions of a proxy: who they are, what they did, and how an operator ends them.
 //!
 //! A session's own numbers are written by its own task only, so that counting costs no more than an
-//! addition; whoever asks adds them up.
+//! addition; a reader adds them up.
 
 pub mod last;
 pub mod refused;
@@ -325,8 +325,8 @@ impl SessionHandle {
         let _ = self.entry.client.set(client);
     }
 
-    /// At the login.
-    pub fn is(&self, who: Who) {
+    /// Sets the user, at the login.
+    pub fn set_who(&self, who: Who) {
         *self.entry.who.lock() = who;
     }
 
@@ -393,7 +393,7 @@ mod tests {
         second.count(Count::Ids, 4);
         second.count(Count::NoId, 1);
         let who = Who { user: "app".into(), database: "shop".into(), connection: 7, is_tls: true };
-        second.is(who.clone());
+        second.set_who(who.clone());
         second.is_busy(true);
         let seen = sessions.seen();
         assert_eq!(seen.iter().map(|seen| seen.id).collect::<Vec<_>>(), [1, 2]);

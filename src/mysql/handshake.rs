@@ -88,7 +88,8 @@ impl Greeting {
         let second = r.bytes(nonce_bytes.saturating_sub(8).max(13), "second part of the nonce")?;
         nonce.extend_from_slice(second.split_last().map_or(second, |(_nul, nonce)| nonce));
         let names_plugin = capabilities.contains(Capabilities::PLUGIN_AUTH);
-        let plugin = if names_plugin { until_nul(r.rest()).to_vec() } else { Vec::new() };
+        let plugin =
+            r.rest().split(|byte| *byte == 0).next().filter(|_| names_plugin).unwrap_or_default().to_vec();
         Ok(Greeting { version, connection_id, capabilities, status, nonce, plugin, payload, capabilities_at })
     }
 
@@ -121,10 +122,6 @@ fn put_at(out: &mut [u8], at: usize, bytes: &[u8]) {
     if let Some(place) = out.get_mut(at..at + bytes.len()) {
         place.copy_from_slice(bytes);
     }
-}
-
-fn until_nul(bytes: &[u8]) -> &[u8] {
-    bytes.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 
 /// The nonce of an auth switch or of the next factor: whatever plugin, less the NUL that ends it.

@@ -53,7 +53,7 @@ pub async fn run(
 }
 
 pub async fn serve(logged_in: LoggedIn, shared: Shared, here: SessionHandle) -> Result<End, SessionError> {
-    here.is(logged_in.who());
+    here.set_who(logged_in.who());
     let mut session = Session::new(logged_in, shared, here);
     loop {
         let (payload, taken) = match session.serve_commands().await {

@@ -72,6 +72,7 @@ fn of_scan(survey: &Survey<'_>, body: &Body, scan: &Scan, found: &mut Vec<Findin
         let schema = insert.schema.as_ref().unwrap_or(&body.schema);
         views::target(survey, schema, &insert.table)
     };
+    let is_in_ruled_schema = || survey.tables.iter().any(|live| live.table.schema == body.schema);
     let mut ruled = None;
     for insert in &scan.inserts {
         let Some(live) = target(insert) else { continue };
@@ -90,7 +91,7 @@ fn of_scan(survey: &Survey<'_>, body: &Body, scan: &Scan, found: &mut Vec<Findin
         }
     } else if let (true, Some(live)) = (scan.reads_insert_id, ruled) {
         found.push(reads(body, live));
-    } else if scan.reads_insert_id && scan.inserts.is_empty() && is_in_ruled_schema(survey, body) {
+    } else if scan.reads_insert_id && scan.inserts.is_empty() && is_in_ruled_schema() {
         found.push(reads_callers(body));
     }
     if scan.is_dynamic {
@@ -101,10 +102,6 @@ fn of_scan(survey: &Survey<'_>, body: &Body, scan: &Scan, found: &mut Vec<Findin
         let remedy = "look at the text yourself; its INSERTs into such tables must write the ids";
         found.push(Finding::note(Code::DynamicSql, Where::object(name_of(body)), why, remedy));
     }
-}
-
-fn is_in_ruled_schema(survey: &Survey<'_>, body: &Body) -> bool {
-    survey.tables.iter().any(|live| live.table.schema == body.schema)
 }
 
 fn place(body: &Body, live: &Live<'_>) -> Where {

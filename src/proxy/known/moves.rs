@@ -125,8 +125,9 @@ fn text_within(text: &[u8]) -> Option<(&[u8], bool)> {
     }
     let words: Vec<&[u8]> = before.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).collect();
     let is = |word: &[u8], expect: &[u8]| word.eq_ignore_ascii_case(expect);
+    let is_plain = |word: &[u8]| word.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
     match &*words {
-        [prepare, name, from] if is(prepare, b"prepare") && is(from, b"from") && is_plain_word(name) => {
+        [prepare, name, from] if is(prepare, b"prepare") && is(from, b"from") && is_plain(name) => {
             Some((within, false))
         }
         [execute, immediate] if is(execute, b"execute") && is(immediate, b"immediate") => {
@@ -134,10 +135,6 @@ fn text_within(text: &[u8]) -> Option<(&[u8], bool)> {
         }
         _ => None,
     }
-}
-
-fn is_plain_word(word: &[u8]) -> bool {
-    word.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
 }
 
 #[cfg(test)]

@@ -63,7 +63,7 @@ enum Knowledge {
     Untouched,
     /// The state is to be asked for again.
     Forgotten,
-    /// To be asked for again. The client has its own tracking again, and may look at it or set it.
+    /// The state is to be asked for again. The client has its own tracking again, and may look at it or set it.
     GivenBack,
     Asked,
     /// The state was known before, and is asked for again.
@@ -376,7 +376,9 @@ impl SessionState {
         let state_change = r.lenenc_bytes("session_track_state_change").ok()?.contains(&b'1');
         let schema = r.lenenc_bytes("session_track_schema").ok()?.contains(&b'1');
         let variables = unhex(r.lenenc_bytes("session_track_system_variables").ok()?)?;
-        let has_set_id = is_set_id(r.lenenc_bytes("insert_id").ok()?);
+        // `HEX(@@insert_id)`, in any character set: is the number another than zero?
+        let mut digits = r.lenenc_bytes("insert_id").ok()?.iter();
+        let has_set_id = digits.any(|digit| matches!(digit, b'1'..=b'9' | b'A'..=b'F'));
         let database = Some(unhex(r.lenenc_bytes("database").ok()?)?).filter(|name| !name.is_empty());
         let dialect = Dialect {
             server: self.server,
@@ -488,11 +490,6 @@ impl SessionState {
 
 /// Insert ids that are kept beside the owed one: those of the last statements of a packet.
 const NEWER_IDS_MAX: usize = 16;
-
-/// True if `HEX(@@insert_id)`, in whatever character set, is of another number than zero.
-fn is_set_id(digits: &[u8]) -> bool {
-    digits.iter().any(|digit| matches!(digit, b'1'..=b'9' | b'A'..=b'F'))
-}
 
 /// The id that `LAST_INSERT_ID()` should show and the server does not know.
 #[derive(Debug, PartialEq, Eq)]
