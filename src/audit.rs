@@ -222,7 +222,7 @@ impl AuditFile {
 }
 
 impl LostLines {
-    /// Told at the first, the second, the fourth and so on: often enough, and never too often.
+    /// Adds lost lines. Logged at the first, the second, the fourth and so on: often enough, and never too often.
     fn add(&self, lines: u64) {
         self.here.fetch_add(lines, Ordering::Relaxed);
         let before = self.all.fetch_add(lines, Ordering::Relaxed);

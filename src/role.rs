@@ -67,8 +67,8 @@ pub async fn ask(conn: &mut Conn) -> Result<Server, Error> {
     Ok(Server { role, identity })
 }
 
-/// True if the server replicates, as far as the account may see it: MariaDB counts its replication threads for everybody, and
-/// MySQL shows them to whoever has REPLICATION CLIENT.
+/// True if the server replicates, as far as the account may see it: MariaDB counts its replication threads for
+/// everybody, and MySQL shows them to an account with the REPLICATION CLIENT privilege.
 async fn replicates(conn: &mut Conn, threads: &str) -> Result<bool, Error> {
     let is_mariadb = !threads.is_empty();
     if is_mariadb && threads != "0" {

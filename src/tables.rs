@@ -95,7 +95,7 @@ pub enum TableError {
 }
 
 impl TableError {
-    /// For the client whose statement needs the table: without addresses, accounts and the store's
+    /// The error for the client whose statement needs the table: without addresses, accounts and the store's
     /// keys. The log has them.
     fn for_client(&self) -> String {
         let why = match self {
@@ -135,7 +135,7 @@ impl TableError {
 
 const FLOOR_DEADLINE: Duration = Duration::from_secs(5);
 
-/// Like [`BINDING_LOCK_SECONDS`], but after DDL. Another session may hold the table's lock for as long as it likes.
+/// The limit after DDL, as [`BINDING_LOCK_SECONDS`]. Another session may hold the table's lock for as long as it likes.
 const DDL_LOCK_SECONDS: u32 = 1;
 /// The time limit for the whole reading after DDL; other tables' first statements wait meanwhile.
 const DDL_READ_MAX: Duration = Duration::from_secs(2);

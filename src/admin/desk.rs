@@ -15,7 +15,7 @@ use crate::users::{Change, Changed, Directory};
 pub trait Desk: Send + Sync + 'static {
     fn about(&self) -> About;
 
-    /// The checks that must pass for clients to be served, and those that should pass: `/readyz` tells them apart.
+    /// The checks that must pass for clients to be served, and those that should pass. [`Check::is_needed`] says which.
     fn checks(&self) -> Vec<Check>;
 
     /// In the order of files and lines.
@@ -397,7 +397,7 @@ pub enum MetricKind {
 /// The base units of Prometheus.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// A number of things, which the name tells.
+    /// A number of things. The metric's name says which.
     Count,
     Seconds,
     Bytes,

@@ -124,7 +124,7 @@ impl<W: Write> Sink<W> {
         if let Err(error) = &written
             && !self.has_failed
         {
-            // Told once, and again when it had worked in between.
+            // Logged once, and again if it has worked in between.
             tracing::error!(%error, path = %path.display(), "log.audit cannot be written; statements continue");
         }
         self.has_failed = written.is_err();

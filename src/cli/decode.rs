@@ -75,7 +75,7 @@ fn preset(name: &str) -> Result<Layout, Usage> {
     }
 }
 
-/// The layout of a generator; other errors of the rules are told too.
+/// The layout of a generator. Any error in the rules is an error here too.
 fn of_generator(folder: &Path, name: &str) -> anyhow::Result<Layout> {
     let (rules, _) = rules::load(folder).map_err(LoadError::Findings)?;
     let Some(spec) = rules.generator_named(name) else {

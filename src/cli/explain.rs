@@ -81,7 +81,7 @@ pub fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(if explained.is_refused { EXIT_FOUND } else { 0 }))
 }
 
-/// The server's, by whoever says so.
+/// The server's version: the argument's, else that of the live server, else the default.
 fn version<'a>(args: &'a ExplainArgs, live: Option<&'a LiveTables>) -> &'a str {
     args.server.as_deref().or(live.map(|live| live.version.as_str())).unwrap_or(SERVER)
 }

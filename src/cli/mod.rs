@@ -96,7 +96,7 @@ fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
 }
 
-/// Tells the error on stderr, the only place that does, and says how the process ends.
+/// Prints the error on stderr, the only place that does, and returns the exit code.
 pub fn report(error: &anyhow::Error) -> ExitCode {
     match error.downcast_ref::<LoadError>() {
         // A line each, and each says whether it is an error or a warning.

@@ -1,4 +1,4 @@
-//! `rowstamp status`: a running proxy on one screen, as its HTTP server tells it.
+//! `rowstamp status`: a running proxy on one screen, as its HTTP server reports it.
 
 mod client;
 mod screen;

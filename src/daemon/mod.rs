@@ -292,7 +292,7 @@ async fn reload_at(mut hangup: Signal, reloader: Arc<Reloader>, address: String)
     }
 }
 
-/// A panic in it is an error, which the panic's own message has told of.
+/// Runs the future. A panic in it becomes an error; the panic's own message is printed already.
 pub(super) async fn caught<F: Future>(future: F) -> std::thread::Result<F::Output> {
     let mut future = pin!(future);
     poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {

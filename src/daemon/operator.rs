@@ -220,7 +220,7 @@ impl Desk for ProxyDesk {
     async fn proxies(&self) -> Result<Vec<ProxyRow>, DeskError> {
         let own = &self.parts.config.proxy.name;
         let mut rows = store::proxies(&*self.parts.store, own).await?;
-        // Nobody else has the file: it is not told who does.
+        // A store that is a file is this proxy's alone, and has no record of the proxy.
         if self.is_alone() {
             let about = self.about();
             let since = humantime::format_rfc3339_millis(about.since).to_string();

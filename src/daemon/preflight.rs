@@ -17,7 +17,7 @@ use crate::store::embedded::folder_of;
 use crate::takeover::TakeoverServer;
 use crate::toml_file::{Finding, Findings, Source};
 
-/// All of it. Where a proxy of this `state.path` runs, addresses and store are its own, and nothing can be told of them.
+/// All findings. While a proxy of this `state.path` runs, its addresses are not tried, and its store is not opened.
 pub async fn findings(loaded: &Loaded) -> Findings {
     let config = &loaded.config;
     let mut look = Look { places: &loaded.places, findings: Findings::default() };

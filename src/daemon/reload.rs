@@ -74,7 +74,7 @@ pub(crate) enum Activation {
     TryAgain,
 }
 
-/// Reads the files again when it is told to.
+/// Reads the files again on request.
 pub struct Reloader {
     config_path: PathBuf,
     /// The active configuration. Held while files are read: one reload at a time.

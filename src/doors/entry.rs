@@ -29,7 +29,7 @@ pub trait Protocol: Send + Sync + 'static {
     /// In the log: "the Redis protocol".
     const NAME: &'static str;
 
-    /// For a client without TLS, where it has to have it.
+    /// The answer to a client without TLS, if TLS is required.
     const NEEDS_TLS: &'static str;
 
     fn serve(&self, guest: Guest<'_>) -> impl Future<Output = io::Result<End>> + Send;
@@ -45,7 +45,7 @@ pub struct Guest<'a> {
     /// This door's number of the connection.
     pub(super) id: u64,
     pub(super) limits: ClientLimits,
-    /// Among those who have not logged in.
+    /// The client's place among those who have not logged in.
     pub(super) place: Place,
     pub(super) draining: watch::Receiver<bool>,
 }

@@ -33,7 +33,7 @@ const NAME_CHARS_MAX: usize = 128;
 /// An error names so many generators.
 const NAMED_MAX: usize = 10;
 
-/// So many names are looked at for the one that was meant.
+/// The number of names that are compared to find the one that was meant.
 const COMPARED_MAX: usize = 500;
 
 /// Gives ids to those who may have them. Each door has one.
@@ -107,7 +107,7 @@ pub(crate) enum Denied {
         key: String,
         kind: &'static str,
         user: String,
-        /// For counts alone: the user is not told whether there are any without the right.
+        /// True if there are some, but none for this user. Only the count of outcomes uses it; the error hides it.
         are_there: bool,
     },
     #[error("several generators are called {key:?}; write the whole name of one, as {names}")]
@@ -334,7 +334,7 @@ impl Issuer {
         specs
     }
 
-    /// The whole name of the generator that a client means by a name with or without its schema. `kind` tells which generators it means.
+    /// The whole name of the generator that a client names with or without its schema. `kind`: those that may be meant.
     pub(crate) fn called(
         &self,
         caller: &Caller,

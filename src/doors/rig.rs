@@ -23,7 +23,7 @@ pub(super) const WRITE: Duration = Duration::from_mins(1);
 /// So many bytes of answers may wait for the client.
 const PIPE_BYTES: usize = 1 << 16;
 
-/// An end as [`Client::end`] tells it.
+/// An end as [`Client::end`] returns it.
 pub(super) fn ended(end: End, after: Duration, rest: &str) -> (End, u64, String) {
     (end, after.as_secs(), rest.to_owned())
 }

@@ -9,7 +9,7 @@ use crate::rewrite::plan::PREFIX;
 use crate::rules::word;
 use crate::sql::digest::Digest;
 
-/// Digests that are told apart; all others are one.
+/// The number of digests that are counted separately. All others are counted as one.
 const DIGESTS_MAX: usize = 10_000;
 
 /// The worst first: rows are listed in this order.
@@ -59,7 +59,7 @@ struct Row {
     why: String,
     remedy: String,
     digest: String,
-    /// Empty where the statement cannot be read, and of those that are told together.
+    /// Empty if the statement cannot be read, and in the row of the digests that are counted as one.
     text: String,
     /// The place of the first of these statements in the log.
     at: String,

@@ -57,7 +57,7 @@ pub(super) fn batch_ids(batch: Batch, per_second: f64, left: u64) -> u64 {
     }
 }
 
-/// So many ids left of a batch: time to reserve the next.
+/// The number of ids left of a batch at which the next batch is reserved.
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Saturates; a share.
 pub(super) fn low_ids(batch: u64, low_water: f64) -> u64 {
     (batch as f64 * low_water).ceil() as u64

@@ -17,7 +17,7 @@
 //!    stored, and was read (Acquire) before the draw. *This is why the mark is read first.* (Were it published before
 //!    `next` is stored, a draw in between would begin at [`PARKED`] and be void: the order is a second guard.)
 //! 4. On shutting, the range's rest starts at R: where `next` stood, if that is not above the end. If it is, one draw
-//!    alone crossed the end; whoever made it reports where it began, and until then the rest counts as empty.
+//!    alone crossed the end; the drawer that made it reports where it began, and until then the rest counts as empty.
 //!    All that was kept in the epoch lies before R: by 1 it does not overlap the crossing draw, by 2 it ends at or
 //!    before the end.
 //! 5. The next epoch starts at or after R, in the same range made longer or in a later one; slots served while shut are
@@ -53,7 +53,7 @@ pub(super) struct Dispenser {
     next: Padded,
     mark: Padded,
     state: Mutex<State>,
-    /// Told when the reserve runs low or somebody waits.
+    /// Notified when the reserve runs low or somebody waits.
     refiller: Arc<Notify>,
 }
 
@@ -89,7 +89,7 @@ struct State {
     marks_from: u64,
     /// The highest mark ever published.
     mark_max: u64,
-    /// When so many slots are left, the refiller is told.
+    /// The refiller is notified when so many slots are left.
     low_left: u64,
     waiters: VecDeque<Waiter>,
     /// Slots handed out; of an open epoch, only those skipped are here, as a debt.
@@ -187,7 +187,7 @@ impl Dispenser {
         self.settle_in(&mut self.lock(), count, ticket)
     }
 
-    /// Like [`Self::settle`], or a place in the line.
+    /// Settles as [`Self::settle`] does, or puts the caller into the line.
     #[cold]
     pub(super) fn settle_or_wait(&self, count: NonZeroU64, ticket: Ticket) -> Taken {
         let mut state = self.lock();
@@ -253,7 +253,7 @@ impl Dispenser {
     }
 
     /// Opens the gate if the range has slots that were never below a published mark. A rest that lies wholly below one is
-    /// served under the mutex: its epoch's marks could not be told from older ones.
+    /// served under the mutex: its epoch's marks could not be distinguished from older ones.
     fn reopen(&self, state: &mut State) {
         if state.gate != Gate::Shut || state.range.left() == 0 || state.range.end <= state.mark_max {
             return;
@@ -322,7 +322,7 @@ impl Dispenser {
         let mut state = self.lock();
         for waiter in std::mem::take(&mut state.waiters) {
             if waiter.count.get() > slots {
-                // Whoever gave up meanwhile has its own answer.
+                // A waiter that gave up meanwhile has its own answer.
                 let _ = waiter.reply.send(Err(Refused::Exhausted));
             } else {
                 state.waiters.push_back(waiter);
@@ -496,8 +496,8 @@ impl Dispenser {
     }
 }
 
-/// From what is left while the gate is shut, or from the pending range. The rest of a range that is too short is
-/// given up only when the next one takes its place: ids of one connection must ascend.
+/// Serves from what is left while the gate is shut, or from the pending range. The rest of a range that is too short
+/// is given up only when the next one takes its place: ids of one connection must ascend.
 fn serve(state: &mut State, count: NonZeroU64) -> Option<u64> {
     if state.gate != Gate::Shut {
         return None;

@@ -80,7 +80,7 @@ struct Seen {
     record: GeneratorRecord,
 }
 
-/// A raise whose outcome is not known. Its token tells later if the record in the store is ours.
+/// A raise whose outcome is not known. Its token shows later if the record in the store is ours.
 #[derive(Clone)]
 struct Doubt {
     token: String,

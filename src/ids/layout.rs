@@ -21,7 +21,7 @@ pub use numbering::Numbering;
 pub const BITS_MAX: u32 = 63;
 /// Fewer ids in a second would be borrowed from the future all the time.
 const PER_SECOND_MIN: u64 = 1_000;
-/// A longer tick tells nobody when an id was made.
+/// The longest tick. A longer one would show too little of the time when an id was made.
 const TICK_MICROS_MAX: u64 = 60_000_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -281,7 +281,7 @@ impl Layout {
         }
     }
 
-    /// Checks that ids of this node can be told from others'.
+    /// Checks that ids of this node can be distinguished from those of others.
     pub fn check_node(&self, node: u64) -> Result<(), NodeError> {
         match self.node {
             Some(span) if node > span.max() => Err(NodeError::TooNarrow { bits: span.bits }),

@@ -28,7 +28,7 @@ const PAUSE_MAX: Duration = Duration::from_millis(400);
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 const PAUSE_AFTER_PANIC: Duration = Duration::from_secs(1);
 
-/// `wake` may be told at any time, also that the sequence is gone.
+/// Starts the task that reserves ids. `wake` may be notified at any time, also when the sequence is gone.
 pub(super) fn start<G: Refilled>(generator: &Arc<G>, wake: Arc<Notify>) {
     let generator = Arc::downgrade(generator);
     let again = Arc::clone(&wake);

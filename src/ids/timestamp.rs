@@ -47,7 +47,7 @@ pub struct Timestamp {
     fence: tokio::sync::Mutex<Fence>,
     renewer: Arc<Notify>,
     ticker: Arc<Notify>,
-    /// Told to all who wait when there may be more ids.
+    /// Notified for all who wait, when there may be more ids.
     more: Notify,
     state: Mutex<State>,
 }
@@ -217,7 +217,7 @@ impl Timestamp {
         IdBlock::proved(self.numbering.id(first), self.numbering.spacing(), n)
     }
 
-    /// With a look at the clock; `n` is at most [`RUN_MAX`]. Whoever has to wait has told the renewer.
+    /// Takes ids after a look at the clock; `n` is at most [`RUN_MAX`]. [`Attempt::Wait`]: the renewer is notified.
     fn attempt(&self, n: NonZeroU64) -> Attempt {
         let mut state = self.state.lock();
         if state.is_closed {

@@ -1,5 +1,5 @@
-//! Which databases one rules file is for. Those whose names differ in a number and that have the same tables are shards: an id that
-//! comes again in another shard is of no use to whoever looks for a row by it, so all tables of a name draw from one generator.
+//! The databases that one rules file is for. Databases with the same tables whose names differ in a number are shards.
+//! If two shards had the same id, nobody could find a row by it, so all tables of one name draw from one generator.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ pub enum Databases {
     One(String),
     /// All that are called like this: of those that the server has, the shards and no other one.
     Like(String),
-    /// Shards that no pattern tells from other databases.
+    /// Shards that no pattern distinguishes from other databases.
     Each(Vec<String>),
 }
 

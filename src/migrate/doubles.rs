@@ -1,8 +1,8 @@
-//! Ids that are in more than one shard: each shard's ids come in their order, page by page, and only the pages at hand are kept.
+//! Finds the ids that are in more than one shard, by a merge of the shards' sorted ids. One page of each shard is in memory.
 
 use std::collections::VecDeque;
 
-/// Found so often in all, and these first.
+/// How many ids are doubles, and the first of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Doubles {
     pub ids: u64,
@@ -18,7 +18,7 @@ pub struct Double {
     pub sources: Vec<usize>,
 }
 
-/// Shown of all that are found.
+/// The number of doubles that are listed; all of them are counted.
 const SHOWN_MAX: usize = 20;
 
 /// Several ascending streams of ids, merged. Ask [`Merge::wanting`] for pages until it wants none.

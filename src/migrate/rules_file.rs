@@ -56,8 +56,8 @@ pub struct Part<'a> {
     pub has_generators: bool,
 }
 
-/// Rules for the tables of a group that are free. Each gets a generator of its own, but for the shards of a family, which share one:
-/// ids that come again in another shard are of no use to whoever looks for a row by its id.
+/// Rules for the free tables of a group. Each gets a generator of its own, but for the shards of a family, which share
+/// one: if two shards had the same id, nobody could find a row by it.
 pub fn additions(group: &Group<'_>, rules: &RuleSet) -> Vec<Addition> {
     let (tables, schema) = (&group.tables, &*group.generators_of);
     let mut found: Vec<Addition> = Vec::new();

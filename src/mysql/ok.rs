@@ -230,8 +230,8 @@ impl Loaded {
         Some(Loaded { records, rows, skipped, replaces })
     }
 
-    /// `stored` and `duplicates` as the INSERT ... SELECT tells them. Rows that IGNORE leaves out for a
-    /// CHECK are no records of either.
+    /// `stored` and `duplicates` are the counts that the server reports for the INSERT ... SELECT. Rows that IGNORE
+    /// leaves out for a CHECK are no records of either.
     fn info(self, stored: u64, duplicates: u64, warnings: u16) -> String {
         let (deleted, more) = if self.replaces { (duplicates, 0) } else { (0, duplicates) };
         let records = self.records.saturating_sub(self.rows.saturating_sub(stored));
@@ -243,7 +243,7 @@ impl Loaded {
 /// Which changes of the session's state a client gets.
 #[derive(Debug, Clone, Copy)]
 pub enum StateReport<'a> {
-    /// All changes, as the server tells them.
+    /// All changes, as the server reports them.
     All,
     /// The client did not negotiate `SESSION_TRACK`.
     Nothing,

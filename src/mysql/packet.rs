@@ -75,7 +75,7 @@ pub fn packets_of(payload_bytes: usize) -> usize {
     payload_bytes / PAYLOAD_BYTES_MAX + 1
 }
 
-/// Tells if a window holds a command's whole payload, and how many of the window's bytes that payload takes.
+/// The place of a command's payload in a window: if it is there whole, and how many of the window's bytes it takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Whole {
     Needs { window_bytes: usize },

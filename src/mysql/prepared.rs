@@ -204,7 +204,7 @@ impl<'a> Execute<'a> {
         let mut out = Vec::with_capacity(HEAD_BYTES + 4 + self.params.len() * 4 + names + values);
         out.extend_from_slice(self.head);
         if self.params.is_empty() {
-            // If the statement has no parameters, the flag tells whether they are counted.
+            // A statement without parameters has their number, 0, only where this flag is set.
             if self.with_attributes && self.head.get(5).is_some_and(|flags| flags & COUNT_AVAILABLE != 0) {
                 out.push(0);
             }

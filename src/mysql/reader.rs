@@ -17,7 +17,7 @@ pub enum Malformed {
 #[derive(Debug, Clone, Copy)]
 pub struct Reader<'a> {
     rest: &'a [u8],
-    /// Length of what it was made from; tells the position.
+    /// The length of the bytes that it was made from. The position is counted from it.
     len: usize,
 }
 

@@ -22,7 +22,7 @@ const PROGRESS_REPORT: u16 = 0xFFFF;
 pub struct Forms {
     /// CLIENT_DEPRECATE_EOF: no EOF after definitions; an OK with header 0xFE ends the rows.
     pub deprecate_eof: bool,
-    /// A flag after the column count tells whether definitions follow (CLIENT_OPTIONAL_RESULTSET_METADATA,
+    /// A flag after the column count says whether definitions follow (CLIENT_OPTIONAL_RESULTSET_METADATA,
     /// MARIADB_CLIENT_CACHE_METADATA).
     pub metadata_flag: bool,
     /// CLIENT_OPTIONAL_RESULTSET_METADATA: the flag stands in COM_STMT_PREPARE's OK too.
@@ -73,7 +73,7 @@ enum State {
     First,
     Columns { left: u64 },
     ColumnsEof,
-    // `another_follows`: the EOF after the columns told so; the one after the rows may not.
+    // `another_follows`: the EOF after the columns said so. The EOF after the rows may not say it.
     Rows { another_follows: bool },
     PrepareFirst,
     PrepareParams { left: u16, columns: u16 },

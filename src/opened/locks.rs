@@ -30,7 +30,7 @@ pub(crate) async fn findings(
     };
     let tables: Vec<&TableFacts> = facts.tables.iter().filter(is_ruled).collect();
     let names: Vec<String> = tables.iter().map(|table| of(table)).collect();
-    // A server without such locks has been told of where it matters.
+    // Without an answer, or on a server without such locks, there is nothing to report here.
     let Ok(held) = held_by_others(schema, &names, store.as_deref()).await else { return Vec::new() };
     let finding = |other: HeldByOther| {
         let table = tables.iter().find(|table| of(table) == other.table)?;

@@ -35,7 +35,7 @@ impl Complaints {
         self.tells_of(self.whose(address))
     }
 
-    /// Like [`Self::tells`], for a login that failed by the server's fault.
+    /// True if a login that failed by the server's fault is logged now; `false`: it is counted.
     pub(super) fn tells_of_server(self: &Arc<Self>) -> bool {
         self.tells_of(Whose::Server)
     }

@@ -24,7 +24,7 @@ pub struct Verifier {
 /// Rewritten texts since the start, executions of prepared ones left out.
 #[derive(Debug, Default)]
 pub struct Counts {
-    /// Under "sample": those that were sent, verified or not.
+    /// Texts that were sent under "sample", verified or not.
     seen: AtomicU64,
     agreed: AtomicU64,
     not_verified: AtomicU64,
@@ -82,7 +82,7 @@ impl Verifier {
     }
 }
 
-/// Tells a statement from others in the log, and nothing of what it says.
+/// The name of a statement in the log: it distinguishes the statement from others, and shows nothing of its text.
 fn digest(text: &[u8]) -> String {
     let hash = Sha256::digest(text);
     let first = hash.first_chunk().copied().unwrap_or_default();

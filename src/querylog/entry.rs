@@ -35,7 +35,7 @@ pub enum EntryKind {
     Execute(Vec<u8>),
     /// Too long to be kept.
     TooLong,
-    /// A stored routine's own statement (MariaDB's slow log has them, where it is told to).
+    /// A statement that a stored routine ran. MariaDB's slow log has them, if the server is set so.
     InRoutine,
     Quit,
     /// An entry without a statement.

@@ -1,7 +1,7 @@
 //! The entries of a server's query log, general or slow, as MySQL and MariaDB write them.
 //!
-//! Neither log tells a line of a statement from one of its own: what looks like the beginning of an
-//! entry is one.
+//! Neither log distinguishes a line of a statement from one of its own: a line that looks like the beginning
+//! of an entry is taken for one.
 
 use std::io::{self, BufRead};
 
@@ -13,7 +13,7 @@ use crate::querylog::slow::Slow;
 /// Which log it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
-    /// Told by its first lines.
+    /// The log's first lines decide.
     Auto,
     General,
     Slow,

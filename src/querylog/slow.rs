@@ -12,9 +12,9 @@ use crate::querylog::entry::{Entry, EntryKind};
 pub(crate) struct Slow {
     place: Place,
     connection: Option<u64>,
-    /// The database that the file was told last, if it is known.
+    /// The database that the file named last, if it is known.
     database: Option<String>,
-    /// True if `database` is known. A database that was told before the part that is read is not.
+    /// True if `database` is known. A database that was named before the part that is read is not.
     knows_database: bool,
     in_routine: bool,
     line: u64,

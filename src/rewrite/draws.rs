@@ -87,8 +87,8 @@ pub fn write(text: &[u8], draws: &Draws, values: &[CallValue], charset: ClientCh
     Some(out)
 }
 
-/// In a select list as an expression of the type that MariaDB gives to the call, a BIGINT that may be NULL and is
-/// 20 characters wide (measured on 10.11): a literal's type depends on its digits.
+/// Writes the value. In a select list it is an expression of the type that MariaDB gives to the call, a BIGINT that may
+/// be NULL and is 20 characters wide (measured on 10.11): a literal's type depends on its digits.
 fn put_value(out: &mut Vec<u8>, call: &Call, value: CallValue) {
     let in_list = matches!(call.place, CallPlace::Once { in_list: true, .. });
     if in_list {

@@ -210,8 +210,8 @@ impl Context<'_> {
         Ok(stage::Column { name: quoted, is_stored, is_date })
     }
 
-    /// For a query that brings values for the id: only of integers is it known which ones are taken
-    /// for zero.
+    /// Refuses an id column that is no integer, for a query that brings values for the id: only of integers is it known
+    /// which ones are taken for zero.
     pub(super) fn check_integer_id(&self) -> Planning<()> {
         match self.id_column()? {
             Some(id) if id.data_type.ends_with("int") => Ok(()),

@@ -54,7 +54,7 @@ pub struct PlanContext<'a> {
     pub cannot_update: &'a [TableName],
     /// True if there is any rule at all: without one nothing is ever refused.
     pub any_rules: bool,
-    /// By schema and table, as the statement spells them; letter case is the callee's business.
+    /// The lookup by schema and table, as the statement spells them. The callee decides about letter case.
     pub tables: &'a (dyn Fn(&str, &str) -> Lookup + Sync),
     pub id_names: &'a dyn IdNames,
     /// True if a temporary table of this session hides that name.
@@ -137,7 +137,7 @@ pub enum PlanNeed {
 pub struct Unreadable {
     /// Bytes of the packet's text that are the statement.
     pub statement: Range<usize>,
-    /// The text that is shown to the server in their place: a text within the statement.
+    /// The text of a PREPARE or EXECUTE IMMEDIATE, where that text is unreadable: the server is shown it alone.
     pub inner: Option<Vec<u8>>,
     /// The answer to the client, if the server can prepare it.
     pub refusal: PlanRefusal,
@@ -187,7 +187,7 @@ pub struct InsertPlan {
     pub one_set_only: Option<&'static str>,
     /// The statement names no columns: its values are for the table's columns, in their order.
     pub lists_none: bool,
-    /// Answers with a result set, whose end tells neither affected rows nor an id.
+    /// The answer is a result set, whose end has neither affected rows nor an id.
     pub returning: bool,
     /// INSERT ... SELECT: how many ids it takes shows when it runs.
     pub stage: Option<Box<Stage>>,
@@ -250,7 +250,7 @@ impl InsertPlan {
         !self.edits.is_empty()
     }
 
-    /// True if no error tells that the table has one of its ids already: the row is left out, or the other is deleted or updated.
+    /// True if an id that is in the table causes no error: the row is left out, or the other is deleted or updated.
     pub fn hides_collisions(&self) -> bool {
         self.replaces || self.new_rows != NewRows::All
     }
@@ -260,14 +260,14 @@ impl InsertPlan {
         !self.is_named && (self.ids > 0 || !self.id_params.is_empty() || self.stage.is_some())
     }
 
-    /// True if an execution of it, whose last row ends up with `last`, needs its OK packet to tell
-    /// that id. An AUTO_INCREMENT column's the server tells itself.
+    /// True if an execution of it, whose last row ends up with `last`, needs its OK packet to report that id. The
+    /// server itself reports the id of an AUTO_INCREMENT column.
     pub fn tells_written(&self, last: LastId) -> bool {
         let is_told_anyway = || self.target.keeps_auto_increment();
         matches!(last, LastId::Written(_)) && !self.is_named && !is_told_anyway()
     }
 
-    /// True if it tells the row that it updates by an update of its id, which the client does not ask for.
+    /// True if it reports the updated row by an assignment of its id, which the client does not ask for.
     pub fn updates_id(&self) -> bool {
         matches!(self.style, Style::OdkuOne | Style::OdkuLiteral) && !self.sets_last_id
     }
@@ -302,7 +302,7 @@ impl Plan {
     }
 
     /// True if the server may number the rows as `insert_id` says: the packet is a single INSERT that runs as it is
-    /// written. An INSERT of a query goes by way of a stage, which tells its highest id, unless rows may be left out.
+    /// written. An INSERT of a query goes by way of a stage, which shows its highest id, unless rows may be left out.
     pub fn may_pass(&self) -> bool {
         let [insert] = &*self.inserts else { return false };
         let is_written = match &insert.stage {

@@ -151,7 +151,7 @@ fn put_name(out: &mut Vec<u8>, name: &str, charset: ClientCharset) {
     }
 }
 
-/// In front of an id. `USING(1)` is two tokens, `USING7` would be one.
+/// Separates an id from the text before it. `USING(1)` is two tokens, `USING7` would be one.
 pub(super) fn put_separator(out: &mut Vec<u8>, comma: bool) {
     match out.last() {
         _ if comma => out.push(b','),

@@ -100,7 +100,7 @@ impl Read {
     }
 }
 
-/// On what would be sent if the generators began at 1.
+/// The opinion on the text that would be sent if the generators began at 1.
 pub fn opinion_on_sample(plan: &Plan, dialect: &Dialect, text: &[u8]) -> Opinion {
     let block = |(insert, ids): (&InsertPlan, u32)| {
         IdBlock::new(1, insert.target.spacing, NonZeroU64::new(u64::from(ids))?)

@@ -150,7 +150,7 @@ impl Link<'_> {
                 let place = place_of(schema, written, true);
                 if !self.is_made_of_defaults(source, &place, &key) {
                     // An error for one schema is an error for all: the log has it once.
-                    // A wildcard was told above.
+                    // A wildcard was reported above.
                     let is_told = nth == 0 && !written.contains(['*', '?']);
                     self.use_generator(source, &key, &place, is_told);
                 }
@@ -184,8 +184,8 @@ impl Link<'_> {
         }
     }
 
-    /// A template that nobody defines stands for sequences with the defaults, unless the file defines another one: whoever
-    /// writes one does not mean the defaults.
+    /// True if the generator is a template that nobody defines: it stands for sequences with the defaults. If the file
+    /// defines another template, the defaults are not meant.
     fn is_made_of_defaults(
         &mut self,
         source: &Source<RulesFile>,

@@ -1,4 +1,4 @@
-//! Which texts can name a ruled table at all, told from their words alone.
+//! The texts that can name a ruled table at all, found by their words alone.
 //!
 //! A name is made of words (letters, digits and `_` of ASCII, which have the same bytes in every
 //! character set that a client may speak) and of what is between them. However a name is quoted,

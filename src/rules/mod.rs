@@ -1,8 +1,8 @@
 //! Which table's column is filled by which generator.
 //!
-//! [`keys`] is what may be written, [`load()`] reads and links the files, [`model`] is what acts,
-//! [`set`] finds the rule of a table, [`pattern`] matches names, [`template`] makes those of generators, [`mentions`] tells which texts can
-//! name a ruled table at all, `watch` tells when files have changed, `changes` what.
+//! [`keys`] is what may be written, [`load()`] reads and links the files, [`model`] is what acts, [`set`] finds a
+//! table's rule, [`pattern`] matches names, [`template`] makes those of generators, [`mentions`] decides which texts
+//! can name a ruled table at all, `watch` when changed files are read, `changes` what has changed.
 
 mod changes;
 pub mod column;

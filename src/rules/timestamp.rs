@@ -115,7 +115,7 @@ fn tick_micros(tick: Duration) -> Option<NonZeroU64> {
     NonZeroU64::new(u64::try_from(tick.as_micros()).ok()?).filter(|_| is_whole)
 }
 
-/// `None`: the key that is missing has been told already. An error: which key, and why.
+/// `None`: a key is missing, which is reported already. An error: the key that is wrong, and why.
 fn field(written: &FieldKey) -> Result<Option<Field>, (&'static str, &'static str)> {
     let (Some(kind), Some(bits)) = (written.field, written.bits) else { return Ok(None) };
     let part = match (kind, written.value) {

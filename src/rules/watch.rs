@@ -54,7 +54,7 @@ impl FileMark {
     }
 }
 
-/// Tells when changed files are to be read: not while somebody writes them.
+/// Decides when changed files are to be read: not while somebody writes them.
 #[derive(Debug, Default)]
 pub struct Watch {
     last: Option<Mark>,

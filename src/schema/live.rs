@@ -60,8 +60,8 @@ pub struct RuledNames {
     pub ambiguous: Vec<Ambiguous>,
 }
 
-/// Tables that are read by one query. It takes a moment only, so that whoever counts what is read
-/// has something to tell.
+/// The number of tables that one query reads. Such a query takes only a moment, so that a caller which reports its
+/// progress has something to report.
 pub const TABLES_PER_READING: usize = 250;
 
 /// Up to so many tables of a schema are asked for one by one.

@@ -27,7 +27,7 @@ pub struct RefusedStatement {
     pub digest: String,
     /// Without its values; empty where its text is not known any more.
     pub statement: String,
-    /// The reason, as the last client was told.
+    /// The reason, as in the error that the last client got.
     pub why: String,
     pub count: u64,
     /// Whose the last one was.

@@ -32,7 +32,7 @@ impl Span {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenKind {
-    /// A keyword or an unquoted name; which of both, the place tells.
+    /// A keyword or an unquoted name. Its place in the statement decides which.
     Word,
     /// In backticks, or in double quotes under ANSI_QUOTES.
     QuotedName,

@@ -91,7 +91,7 @@ pub fn begins_with_row_change(text: &[u8], dialect: Dialect) -> bool {
 
 /// True for nothing but comments, which both servers answer with error 1065.
 pub fn is_only_comments(text: &[u8], dialect: Dialect) -> bool {
-    // Most texts are told by their first byte.
+    // The first byte decides for most texts.
     matches!(text.trim_ascii_start().first(), None | Some(b'#' | b'-' | b'/'))
         && matches!(first_token(text, dialect), Some(Ok(token)) if token.kind == TokenKind::End)
 }
@@ -172,7 +172,7 @@ pub enum Executed {
     Text { text: Vec<u8>, alone: bool },
 }
 
-/// Reads EXECUTE. `None`: the text begins with something else, or an expression tells what runs.
+/// Reads EXECUTE. `None`: the text begins with something else, or runs the value of an expression.
 pub fn executed(text: &[u8], dialect: Dialect) -> Option<Executed> {
     let mut lexer = Lexer::new(text, dialect)?;
     let first = lexer.next().ok()?;

@@ -1,4 +1,4 @@
-//! The parts of the last statement's result that a text reads: counts, warnings, the insert id. Told from its tokens.
+//! The parts of the last statement's result that a text reads, by its tokens: counts, warnings, the insert id.
 
 use memchr::memmem;
 

@@ -1,5 +1,5 @@
-//! Scans the text of a trigger, routine or event for what it does with ids, told from its tokens. Blocks are not
-//! followed: a statement in one may run.
+//! Scans the tokens of a trigger, routine or event for what it does with ids. Blocks are not followed: a
+//! statement in one may run.
 
 use crate::sql::dialect::{ClientCharset, Dialect};
 use crate::sql::insert::{Columns, Head, Source, Verb};

@@ -1,4 +1,4 @@
-//! Which kind of statement it is, told from its first words.
+//! The kind of a statement, by its first words.
 
 pub mod ddl;
 pub mod dynamic;

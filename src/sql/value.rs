@@ -215,8 +215,8 @@ pub fn of_text(content: &[u8], mariadb: bool) -> Classified {
     }
 }
 
-/// Text that is not a number as a whole. Its beginning tells; where that is of bytes that may need
-/// unescaping, nothing does.
+/// Text that is not a number as a whole. Its beginning decides the value. If it begins with no letter, and has
+/// bytes that may need unescaping, it counts as an expression.
 fn of_no_number(inner: &[u8]) -> Classified {
     let is_plain = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'\\' | b'\'' | b'"');
     match inner.first() {

@@ -1,6 +1,6 @@
 //! One proxy's store: a redb file, each write synced to disk before it is answered.
 //!
-//! * **One process.** redb locks the file; whoever comes second gets [`StoreError::InUse`].
+//! * **One process.** redb locks the file; a second process gets [`StoreError::InUse`].
 //! * **First creation is all or nothing**: made under another name, then linked to its own. So a file that is empty or
 //!   no redb file was damaged or is somebody else's, and is never initialized again: that would forget every bound.
 //! * **After a failed write** redb answers nothing more; the file is opened again at the next call. A failed fsync

@@ -4,7 +4,7 @@
 //!   it last knew. A revision is etcd's `mod_revision`.
 //! * **Members fail, the store goes on** (`members`). Deadlines are ours.
 //! * **What is unknown is said to be unknown**: an error after a transaction was sent, unless etcd surely did not take
-//!   it. Whoever asked settles it by reading (`ids::fence`).
+//!   it. The caller settles it by reading (`ids::fence`).
 //! * **A store that went back is noticed** (`witness`, `guard`): from then on nobody writes.
 //! * **One process has a proxy's name** (`name`), by a lease. Uniqueness never hangs on it.
 

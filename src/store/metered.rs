@@ -52,7 +52,7 @@ impl Operation {
     }
 }
 
-/// A call that is dropped sooner says nothing of the store: whoever asked has gone, as a client of the console may.
+/// A call that is dropped sooner says nothing of the store: the caller has gone, as a client of the console may.
 const GIVEN_UP_AFTER: Duration = Duration::from_millis(100);
 
 /// One call. Dropped before its end, it was given up.

@@ -344,7 +344,7 @@ impl Inner {
     }
 }
 
-/// Above the revision of any record of this name that was there before, unless the clock went back meanwhile.
+/// A revision above that of any record of this name that was there before, unless the clock went back meanwhile.
 fn first_revision() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_micros()).unwrap_or(1).max(1)

@@ -15,7 +15,7 @@ pub struct GeneratorRecord {
     pub bound: u64,
     /// The proxy that wrote last: for people only, except in the record of a node, which this proxy owns.
     pub owner: String,
-    /// Fresh with each write: whoever does not know whether its write was done finds it here or not.
+    /// New with each write: a proxy that does not know whether its write was done finds it here or not.
     pub token: String,
     /// For a timestamp generator: all that its ids depend on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -62,7 +62,7 @@ pub struct ProxyRecord {
     pub unknown: Map<String, Value>,
 }
 
-/// `witness/ID`: written with each write of a proxy's, so that its revision tells whether the store still has them all.
+/// `witness/ID`: written with each write of a proxy's, so that its revision shows whether the store still has them all.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WitnessRecord {
     pub v: u64,

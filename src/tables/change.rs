@@ -49,7 +49,7 @@ impl Tables {
         Ok(next.tables)
     }
 
-    /// Before the tables are looked at: which of their ids count depends on the node.
+    /// Opens the timestamp generators, before the tables are looked at: which of their ids count depends on the node.
     async fn open_timestamps(&self, old: Option<&Tables>) -> Result<(), TableError> {
         for spec in self.rules.clone().acting_generators() {
             let GeneratorKind::Timestamp(timestamp) = &spec.kind else { continue };

@@ -17,7 +17,7 @@ use crate::rules::model::{ColumnShape, GeneratorKind, GeneratorName, GeneratorSp
 use crate::tables::survey::{Binding, Live};
 use crate::tables::{Common, InForce, MadeTwice, TableError, Tables};
 
-/// By name. Each statement reads the map, so a reader takes no lock, and a change copies the map.
+/// The generators by name. Each statement reads the map, so a reader takes no lock, and a change copies the map.
 #[derive(Default)]
 pub(super) struct Generators(ArcSwap<BTreeMap<GeneratorName, Open>>);
 

@@ -146,8 +146,8 @@ impl InForce {
         Ok(())
     }
 
-    /// From time to time: views that were made past this proxy are seen, and locks that nobody
-    /// needs any more given up.
+    /// Called from time to time: notices views that were made past this proxy, and gives up locks that nobody needs
+    /// any more.
     pub async fn tidy(&self) -> Result<(), SchemaError> {
         self.give_up_locks().await;
         self.now().look_at_views().await

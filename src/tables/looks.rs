@@ -1,7 +1,7 @@
 //! Looks at the highest id of a table in use. Ids come into a table by other ways than an INSERT that Rowstamp gives ids: another
 //! client inserts, an UPDATE sets the id, a routine runs, another table takes the name, or the server has numbered rows itself
 //! (`unavailable = "native"`, `rewrite.on_doubt = "forward"`, `insert_id`). Where an INSERT then gets an id that is in the table, the server answers with
-//! error 1062. Where a REPLACE gets it, the row that has the id is deleted, and no error tells of it.
+//! error 1062. Where a REPLACE gets it, the row that has the id is deleted, and there is no error.
 //!
 //! So a table is looked at before its next id after an id has collided, and after a statement that may give rows other ids. Once a second
 //! the tables that took ids since the last look are looked at, which finds what does not come through the proxy. Where the last look is
@@ -104,8 +104,8 @@ impl InForce {
         }
     }
 
-    /// Looks at a table before it gets an id, if that is due. `hides`: for a statement that hides collisions, which must not get an id
-    /// after an error. Others may: the server tells of the collision. `read`: the table's highest id, as the session has read it.
+    /// Looks at a table before it gets an id, if that is due. `hides`: the statement hides collisions, and must not get
+    /// an id after an error; for others the server reports a collision. `read`: the highest id, read by the session.
     pub(crate) async fn look(
         &self,
         target: &Target,

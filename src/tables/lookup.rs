@@ -368,7 +368,7 @@ pub struct Covered {
 }
 
 impl InForce {
-    /// By the rule, as [`Rule::written`](crate::rules::model::Rule::written) has it.
+    /// The tables that rules cover, by the rule as [`Rule::written`](crate::rules::model::Rule::written) has it.
     pub fn covered_by_rules(&self) -> HashMap<String, Covered> {
         let now = self.now();
         let mut all: HashMap<String, Covered> = HashMap::new();

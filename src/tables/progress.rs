@@ -29,7 +29,7 @@ impl ChangeProgress {
         self.0.lock().done += done;
     }
 
-    /// Does the work, and tells each second how far it is.
+    /// Does the work, and logs each second how far it is.
     pub(super) async fn told<T>(&self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         loop {

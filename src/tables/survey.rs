@@ -11,7 +11,7 @@ use crate::schema::{AskedHighest, LiveTable, Schema, TABLES_PER_READING, TableKi
 use crate::table_name::TableName;
 use crate::tables::{Common, TableError, Tables};
 
-/// So many tables that are missing have a line each in the log.
+/// The number of missing tables that have a line each in the log.
 const MISSING_MAX: usize = 20;
 
 /// A ruled table of the backend, read before anything is changed.

@@ -25,7 +25,7 @@ const TABLES_MAX: usize = 10_000;
 /// The name under which all further tables are counted.
 const OTHERS: &str = "(others)";
 
-/// Ids that collide are told, and their generator raised, once in this time at most.
+/// The least time between two lines of the log about colliding ids.
 const COLLISION_PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
@@ -57,7 +57,7 @@ pub struct OfGenerator {
     failing: Failing,
 }
 
-/// Since when there have been no ids, and how many requests got none.
+/// A time without ids: since when, and how many requests got none.
 #[derive(Debug, Default)]
 struct Failing {
     /// True if `since` is set. Each request reads this, and so takes no lock.
@@ -75,7 +75,7 @@ impl Failing {
         is_first
     }
 
-    /// For how long it was so, and how many got none, if it was.
+    /// Ends the time without ids. Returns how long it was, and how many requests got none; `None`: there was none.
     fn end(&self) -> Option<(Duration, u64)> {
         if !self.is_on.swap(false, Ordering::Relaxed) {
             return None;
@@ -179,7 +179,7 @@ impl OfGenerator {
         }
     }
 
-    /// Counts a collision. True if it is to be told.
+    /// Counts a collision. True if the log should have a line about it: once in [`COLLISION_PAUSE`].
     pub(super) fn note_collision(&self) -> bool {
         self.collisions.fetch_add(1, Ordering::Relaxed);
         let mut told = self.collision_told.lock();

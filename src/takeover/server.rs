@@ -188,7 +188,7 @@ async fn answer(
     while let Some(request) = lines.next().await? {
         let reply = match request {
             Request::TakeOver { protocol, address, resp, api } if protocol == PROTOCOL => {
-                // Whoever would receive it ends: then so does the connection.
+                // If the receiver has ended, this connection ends too.
                 let _ = requests.send(TakeoverRequest { lines, address, doors: [resp, api] }).await;
                 return Ok(());
             }

@@ -1,4 +1,4 @@
-//! TOML files that people write: read as the types say, with every error of a file told at once, each by line and key.
+//! TOML files that people write: read as the types say, with a file's errors reported at once, each by line and key.
 //!
 //! The types' own JSON schema leads the way through the file, so that what editors complete, what the reference lists and
 //! what is accepted here are one and the same. Whatever does not fit is reported and left out, and its default stands in, so

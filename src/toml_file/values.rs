@@ -267,7 +267,7 @@ impl<T> OneOrMany<T> {
     }
 }
 
-/// A password. Its `Debug` tells nothing, so that no log does.
+/// A password. Its `Debug` shows nothing of it, so that no log does.
 #[derive(Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub struct Secret(String);

@@ -1,8 +1,8 @@
 //! The users of the file and those of the store, which is looked at several times a second.
 //!
 //! A look reads one small record, `users`, which is written after each change of a user. Where its revision is another than
-//! before, all users are read. They are also read now and then where it is not: a proxy that ended between the two writes has
-//! left a change that nobody tells of.
+//! before, all users are read. They are also read now and then where it is not: a proxy that ended between the two
+//! writes has left a change that `users` does not show.
 //!
 //! While the store does not answer, the users that are known stay for `users.stale_max`.
 
@@ -86,7 +86,7 @@ pub struct Directory {
     /// True if the store has answered since the start.
     has_answered: watch::Sender<bool>,
     known: Mutex<RosterSources>,
-    /// A change may be written that other proxies were not told of.
+    /// True if a change may be written that `users` does not show, so that other proxies do not notice it.
     is_untold: AtomicBool,
     /// One look, or one change, at a time.
     turn: tokio::sync::Mutex<()>,
@@ -108,7 +108,7 @@ struct RosterSources {
     looked_at: Option<Instant>,
     /// When all users were read, and what `users` stood at before.
     listed: Option<(Instant, Option<Revision>)>,
-    /// Records that cannot be read, as far as the log has told.
+    /// Records that cannot be read, each at the revision that was logged.
     damaged: HashMap<Key, Revision>,
     /// The usage by name. A user who is dropped and made again goes on with the old counts.
     usage: HashMap<String, Usage>,

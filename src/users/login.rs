@@ -62,7 +62,7 @@ impl Directory {
         given: &[u8],
     ) -> Option<Tried<Login>> {
         let now = Instant::now();
-        // First, and the same for right ones: how long a try takes tells nothing either.
+        // First, and the same for right passwords: the time that a try takes must reveal nothing either.
         if let Some(wait) = throttle.wait(from, name, now) {
             return Some(Tried::Wait(wait));
         }

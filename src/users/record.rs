@@ -43,7 +43,7 @@ pub(super) struct TokenRecord {
     pub(super) unknown: Map<String, Value>,
 }
 
-/// `users`: its revision tells that one of them was written.
+/// `users`: its revision shows that a user was written.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct ChangesRecord {
     pub(super) v: u64,

@@ -126,7 +126,7 @@ impl Secret {
         }
     }
 
-    /// A mark that differs from that of any other secret, and tells nothing of the secret.
+    /// A mark that differs from that of any other secret, and reveals nothing of the secret.
     pub(super) fn mark(&self) -> [u8; 32] {
         let (kind, own) = match self {
             Secret::Plain(own) => (b"plain", own.as_bytes()),

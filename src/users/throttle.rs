@@ -2,7 +2,7 @@
 //! second, twice as long each time, up to half a minute. Wrong ones are counted for each user from
 //! each address, and for each address whatever the user, where the first ones cost nothing.
 //!
-//! A try in that time is refused unseen, right or wrong, so it tells a guesser nothing and holds no
+//! A try in that time is refused unseen, right or wrong: a guesser learns nothing from it, and it holds no
 //! connection. It is not counted, so that a program with an old password does not keep its user out
 //! for good. Users that do not exist are treated in the same way.
 
@@ -87,7 +87,7 @@ impl Throttle {
         }
         let [address, of_user] = keys;
         if let Some(right) = look() {
-            // The address is not forgiven: whoever knows one password may be trying others.
+            // The address is not forgiven: a client that knows one password may be trying others.
             wrong.remove(&of_user);
             return Tried::Right(right);
         }

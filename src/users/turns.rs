@@ -45,7 +45,8 @@ pub(super) struct Turn {
 }
 
 impl Turns {
-    /// Waits for those of the same network.
+    /// Waits for the turn among the askers of one network, so that many from one network take one place in the queue
+    /// of all.
     pub(super) async fn first(&self, asker: Asker) -> First {
         First { network: self.of_network(asker).lock_owned().await, all: self.all.clone() }
     }
@@ -76,7 +77,7 @@ impl Turns {
 }
 
 impl First {
-    /// Waits for the first ones of other networks.
+    /// Waits for the turn among all networks. Each has one asker here at a time.
     pub(super) async fn turn(self) -> Turn {
         Turn { _network: self.network, _all: self.all.lock_owned().await }
     }

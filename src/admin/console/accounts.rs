@@ -112,7 +112,7 @@ fn user(tokens: &mut Tokens<'_>, form: &'static str) -> Result<String, SyntaxErr
     name(tokens, "the name of a user", form)
 }
 
-/// In quotes, always: an error never shows what is in them.
+/// Reads a password, always in quotes: an error never shows what is in them.
 fn password(tokens: &mut Tokens<'_>, form: &'static str) -> Result<zeroize::Zeroizing<String>, SyntaxError> {
     expect(tokens, "IDENTIFIED", form)?;
     expect(tokens, "BY", form)?;

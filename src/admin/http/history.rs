@@ -1,5 +1,5 @@
-//! The last ten minutes, kept here and not in a browser's tab: whoever opens the page after an alert sees
-//! what came before it.
+//! The last ten minutes, kept here and not in a browser's tab: a page that is opened after an alert shows
+//! the time before the alert too.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant, SystemTime};

@@ -1,4 +1,4 @@
-//! The mistakes of a newcomer: each is told with its file, line, key, reason and remedy. `mistakes.txt` has them.
+//! The mistakes of a newcomer: each is reported with its file, line, key, reason and remedy. `mistakes.txt` has them.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

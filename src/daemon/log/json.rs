@@ -24,7 +24,7 @@ where
         let level = event.metadata().level().as_str().to_ascii_lowercase();
         let now = humantime::format_rfc3339_micros(SystemTime::now());
         write!(out, "{{\"ts\":\"{now}\",\"level\":\"{level}\",\"msg\":{}", Value::from(fields.message))?;
-        // A library's line has its name, which tells what the message is about.
+        // A library's line gets its module's name, which says what the message is about.
         let target = event.metadata().target();
         if !target.starts_with("rowstamp") {
             write!(out, ",\"from\":{}", Value::from(target))?;

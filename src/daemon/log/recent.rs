@@ -1,4 +1,4 @@
-//! The last lines of the log, for whoever looks at the page: most who want to know what has just happened
+//! The last lines of the log, for readers of the page: most who want to know what has just happened
 //! have no terminal on the machine.
 
 use std::collections::VecDeque;

@@ -153,7 +153,7 @@ pub(super) async fn raise(
              never lowered"
         )));
     }
-    // Ids that are reserved and issued lie below the bound, so it tells of the tables too.
+    // Ids that are reserved and issued lie below the bound, so the bound is a limit for the tables' ids too.
     if let Some(far) = (Reach { bound, highest: None, max }).far(to).filter(|_| !is_meant) {
         return Err(DeskError::Wrong(format!(
             "{name} is not raised: {far} (`rowstamp store lower`); to raise it all the same, write RAISE GENERATOR {name} TO {to} YES"

@@ -1,4 +1,4 @@
-//! This process as Linux sees it, under the names that Prometheus' own clients use. Elsewhere nothing is told.
+//! This process as Linux sees it, under the names that Prometheus' own clients use. Other systems have no such metrics.
 //!
 //! Sources: proc(5), the files stat, status and limits of a process; Prometheus, "Writing client libraries", "Process metrics".
 

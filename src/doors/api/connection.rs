@@ -27,8 +27,8 @@ use crate::doors::entry::{ClientLimits, End};
 const HEAD_BYTES_MAX: usize = 16 << 10;
 const HEADERS_MAX: usize = 64;
 
-/// A connection that nothing is asked on when the proxy drains is closed after this time. A request that is on its way just then would be
-/// lost, and clients do not send a POST again by themselves; one that comes in this time is answered, and told that the connection ends.
+/// The time after which a connection without a request is closed when the proxy drains. A request that arrives in this
+/// time is answered, with `Connection: close`. Else it would be lost: clients do not send a POST again by themselves.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Serves a client to its end.

@@ -30,7 +30,7 @@ pub(super) struct RespSession {
     pub(super) limits: ClientLimits,
     /// `None`: it has not said who it is.
     pub(super) caller: Option<Caller>,
-    /// Among the clients that have logged in, since it did so first.
+    /// The client's place among those that have logged in, since it did so first.
     pub(super) seat: Option<Seat>,
     /// The users as they were when the client was looked at last.
     pub(super) roster: Arc<Roster>,

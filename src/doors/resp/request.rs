@@ -20,9 +20,9 @@ const LENGTH_BYTES_MAX: usize = 32;
 /// The beginning of the bytes that have come.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Parsed {
-    /// A request of so many bytes. Its arguments are in what the caller gave; none: to be passed over.
+    /// A request of so many bytes. Its arguments are in what the caller gave. One without arguments is skipped.
     Whole(usize),
-    /// A part. What it is a part of, a request or a violation, has at least so many bytes.
+    /// The beginning of a request or of a violation, which has at least so many bytes in all.
     Part(usize),
 }
 
@@ -209,7 +209,7 @@ fn words(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     }
 }
 
-/// Up to the quote that closes, which is read too.
+/// Reads up to the closing quote, and that too.
 fn quoted(quote: u8, rest: &mut Peekable<impl Iterator<Item = u8>>, word: &mut Vec<u8>) -> Option<()> {
     loop {
         let byte = rest.next()?;

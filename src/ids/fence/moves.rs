@@ -1,8 +1,8 @@
 //! A table that moves from one generator to another takes the old one from all who have it open: a proxy that was away when the
 //! table moved, and for which its lease did not wait, would else go on reserving ids for a table that is no longer its.
 //!
-//! Records of generators count how often that happened. Whoever has one open compares (`fence`): what it reserved before lies
-//! below the bound that the new generator begins above, and it reserves no more before it has looked at the bindings again.
+//! Records of generators count how often that happened. A proxy with an open generator compares (`fence`): its ids lie
+//! below the bound that the new generator begins above, and it reserves no more before it has read the bindings again.
 //! Leaf's table has no room for the count; there a table moves while all other proxies are stopped, as docs/store-commands.md says.
 
 use crate::ids::fence::slots;

@@ -41,7 +41,7 @@ fn stored(store: &MemoryStore) -> GeneratorRecord {
     record::decode(&key, &store.peek(&key).unwrap()).unwrap()
 }
 
-/// Lets the refiller do what it was told.
+/// Lets the refiller finish its work.
 async fn settle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }
@@ -435,7 +435,7 @@ async fn a_record_of_another_kind_is_refused() {
     );
 }
 
-/// The refiller itself, before anybody tells of a recall.
+/// The refiller notices by itself, before anybody reports a recall.
 #[tokio::test(start_paused = true)]
 async fn a_store_that_went_back_in_time_gives_no_more_ids() {
     let store = Arc::new(MemoryStore::new());

@@ -1,5 +1,5 @@
-//! A check that the clock is right when a generator starts: there is no earlier reading of it to compare with, so it is
-//! compared with another machine's clock. Nothing is issued or reserved until both agree; later the monotonic clock tells.
+//! A check of the clock when a generator starts. There is no earlier reading to compare it with, so it is compared with
+//! another machine's clock. Nothing is issued or reserved until both agree; later the monotonic clock is used.
 
 use std::time::Duration;
 

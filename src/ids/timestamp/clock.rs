@@ -97,7 +97,7 @@ mod tests {
     use crate::ids::layout::Moment;
     use std::time::Duration;
 
-    /// Readings (wall, monotonic) in seconds from a start, the time that is told for each, and whether it is a leap.
+    /// Readings (wall, monotonic) in seconds from a start, the time that `see` returns for each, and if it is a leap.
     fn check(readings: &[(u64, u64, u64, bool)]) {
         let at = |seconds: u64| Moment::from_micros((1_000_000 + seconds) * 1_000_000);
         let reading = |wall, monotonic| Reading { wall: at(wall), monotonic: Duration::from_secs(monotonic) };

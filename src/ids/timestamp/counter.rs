@@ -16,8 +16,8 @@
 //!    read the limit (Acquire) reads `next` afterwards, and so begins at or above the range's start. *This is why the limit
 //!    is read first.* With 3, all that it takes lies in the range.
 //! 5. A taker who sleeps between its reading and its compare-and-swap finds `next` as it was, and then is as right as it
-//!    was when it read; or it fails. Nothing is handed back before [`Counter::park`], which tells where the last taker's
-//!    numbers end for good.
+//!    was when it read; or it fails. Nothing is handed back before [`Counter::park`], which returns where the last
+//!    taker's numbers end for good.
 //!
 //! The range's end is a bound that the store has committed; nothing here reaches beyond it. Where in the range the clock puts
 //! `next` is no part of the proof: whatever it does, ids are only earlier or later than they might be.

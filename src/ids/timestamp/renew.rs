@@ -10,7 +10,7 @@ use crate::ids::refill::{Refill, Refilled};
 use crate::ids::timestamp::{Timestamp, TimestampSpec};
 use crate::store::StoreError;
 
-/// So much is reserved ahead of takers that outrun the clock, at the least.
+/// The least time that is reserved ahead of takers that outrun the clock.
 const SPILL_MIN: Duration = Duration::from_secs(1);
 
 /// Ticks that are ours, and how many more there should be.

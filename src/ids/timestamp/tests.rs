@@ -25,7 +25,7 @@ const SECOND: Duration = Duration::from_secs(1);
 /// 2026-01-01T00:00:00Z
 const START_MICROS: u64 = 1_767_225_600_000_000;
 
-/// Goes with the runtime's paused time, and as far off as it is told.
+/// A clock that follows the runtime's paused time, `off_micros` away from it.
 struct SimClock {
     start: Instant,
     off_micros: AtomicI64,

@@ -1,5 +1,5 @@
 //! Reads the clock once a tick, so that no taker has to. It sleeps while nobody takes ids, and then none are to be had
-//! without a look at the clock: whoever comes first looks, and wakes it.
+//! without a look at the clock: the first taker looks, and wakes it.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::ids::refill::forever;
 /// The runtime's own clock is no finer. Ids of shorter ticks are unique all the same.
 const PERIOD_MIN: Duration = Duration::from_millis(1);
 const PERIOD_MAX: Duration = Duration::from_millis(100);
-/// So long without an id, and it sleeps.
+/// The time without an id after which the ticker sleeps.
 const IDLE: Duration = Duration::from_secs(1);
 
 pub(super) fn start(generator: &Arc<Timestamp>, wake: &Arc<Notify>) {

@@ -99,7 +99,7 @@ fn counter(server: &ServerFacts) -> (u64, u64) {
 }
 
 fn stray(live: &Live<'_>, column: &ColumnFacts, server: &ServerFacts) -> Option<Finding> {
-    // With those, `column-default` tells what is stored.
+    // For columns that may be NULL or have a default, `column-default` reports what is stored.
     let is_silent = !server.is_strict() && !column.is_nullable && !column.has_default;
     (is_silent && column.shape.highest().is_some()).then(|| {
         let why = format!(

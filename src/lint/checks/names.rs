@@ -141,7 +141,7 @@ fn missing(survey: &Survey<'_>, rule: &Rule, place: Where) -> Finding {
     Finding::error(Code::TableMissing, place, why, remedy)
 }
 
-/// On a server that tells no case apart two such rules are one table's.
+/// Rules whose names differ in letter case alone. On a server that ignores it, two such rules are for one table.
 fn same_but_case(survey: &Survey<'_>) -> Vec<Finding> {
     let case = survey.facts.case;
     if case == NameCase::Sensitive {

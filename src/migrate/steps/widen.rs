@@ -109,7 +109,7 @@ fn alters(family: &Family, flavour: Flavour, definition: impl Fn(&Definition) ->
     around(sql.into_iter().map(Sql::Plain).collect())
 }
 
-/// An error (1690) before any key is dropped, where whoever runs it sees other keys to these columns.
+/// A query that fails (1690) before any key is dropped, if the account that runs it sees other keys to these columns.
 fn these_alone(family: &Family) -> String {
     let text = |name: &str| format!("'{}'", name.replace('\\', "\\\\").replace('\'', "''"));
     let leads = |key: &WholeKey| {

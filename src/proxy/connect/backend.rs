@@ -25,7 +25,7 @@ impl ConnectError {
         self.attempts.iter().map(text).collect::<Vec<_>>().join("; ")
     }
 
-    /// Without the addresses, for who knows which it is about.
+    /// The errors without the addresses, for a reader who knows the addresses.
     pub(super) fn reasons(&self) -> String {
         let reasons: Vec<_> = self.attempts.iter().map(|(_, error)| error.to_string()).collect();
         reasons.join("; ")

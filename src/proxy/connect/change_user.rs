@@ -36,14 +36,14 @@ pub(in crate::proxy) struct Exchanged {
 pub(in crate::proxy) struct Changed {
     /// Status bits of the OK packet.
     pub(in crate::proxy) status: u16,
-    /// Among the new user's connections; `None`: the old one is the same user's.
+    /// The session's place among the new user's connections. `None`: the user is the same, and keeps the old place.
     pub(in crate::proxy) seat: Option<Seat<Vec<u8>>>,
     pub(in crate::proxy) user: Vec<u8>,
     pub(in crate::proxy) database: Vec<u8>,
 }
 
 /// Runs the exchange that `payload` asks for, to the server's answer. On an error the client has
-/// been told by our words, and the session is over.
+/// got an error packet of ours, and the session is over.
 pub(in crate::proxy) async fn run(
     (client, server): (Stream, Stream),
     payload: Zeroizing<Vec<u8>>,

@@ -168,7 +168,7 @@ fn check(control: Control, payload: &[u8]) -> Result<(), Broken> {
     }
 }
 
-/// Whole, with its header.
+/// Reads a whole packet, with its header.
 async fn read_packet(stream: &mut BufStream<Stream>, packet: &mut Vec<u8>) -> Result<Header, Broken> {
     packet.clear();
     let mut bytes = [0; HEADER_BYTES];

@@ -88,9 +88,9 @@ pub struct LoggedIn {
     pub nonce: Vec<u8>,
     pub sides: Sides,
     pub address: Address,
-    /// Among the user's connections.
+    /// The session's place among the connections of its user.
     pub seat: Seat<Vec<u8>>,
-    /// The client's, where the server is told it.
+    /// The client's IP address, if it is sent to the server.
     pub forwarded_address: Option<IpAddr>,
 }
 
@@ -118,7 +118,7 @@ impl LoggedIn {
     }
 }
 
-/// Runs one login within `limits.handshake_timeout`. On an error the client has been told and the connections are closed.
+/// Runs one login within `limits.handshake_timeout`. On an error the client gets a refusal, and the connections end.
 pub async fn run(client: Stream, ends: Option<Ends>, context: &LoginContext) -> Result<LoggedIn, LoginError> {
     let mut client = PacketStream::new(client);
     let limit = context.settings.limits.handshake_timeout;
@@ -293,7 +293,7 @@ pub(super) enum Opening<'a> {
 }
 
 impl Opening<'_> {
-    /// With another auth response in the first one's place.
+    /// The packet with another auth response in place of its own.
     fn patched(&self, auth_response: &[u8]) -> Result<Zeroizing<Vec<u8>>, Malformed> {
         match self {
             Opening::Handshake(response, capabilities) => response.patched(*capabilities, auth_response),
@@ -319,7 +319,7 @@ pub(super) struct Exchange<'a> {
 }
 
 impl Exchange<'_> {
-    /// Until the server's OK packet, which it returns unsent.
+    /// Runs the exchange up to the server's OK packet, which it returns unsent.
     pub(super) async fn run(
         &mut self,
         relay: &mut AuthRelay,
@@ -420,7 +420,7 @@ impl Framing {
         Ok(Framing { client, server })
     }
 
-    /// From the end of the login on. Returns both sides, and the bytes of the client's packets that
+    /// Begins the compression that was agreed on. Returns both sides, and the bytes of the client's packets that
     /// were read early. Where the client speaks in frames, these bytes are part of a frame and stay
     /// with its stream.
     fn begin(self, client: Stream, server: Stream, read: Vec<u8>) -> (Stream, Stream, Vec<u8>) {

@@ -45,7 +45,7 @@ impl PacketStream {
         PacketStream::resumed(stream, 0)
     }
 
-    /// In the middle of an exchange: the next packet in either direction has this number.
+    /// A stream in the middle of an exchange: the next packet in either direction has this number.
     pub(in crate::proxy) fn resumed(stream: Stream, packet_nr: u8) -> Self {
         PacketStream {
             stream: Some(stream),

@@ -21,7 +21,7 @@ const OPTIONAL_WAIT: Duration = Duration::from_millis(100);
 const HEADER_BYTES_MAX: usize = 4096;
 /// The most bytes of a header of version 1, its line end included.
 const V1_BYTES_MAX: usize = 107;
-/// Up to where a header of version 2 tells how much follows.
+/// The bytes of a header of version 2 up to the end of its length field.
 const V2_BYTES_MIN: usize = 16;
 const V1_PREFIX: &[u8] = b"PROXY ";
 
@@ -82,8 +82,8 @@ fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
-/// The ends that the header at the beginning of a connection tells, and not a byte after it; `None`, and nothing read: there is
-/// none. `own`: those of the connection.
+/// Reads the header at the beginning of a connection, and not a byte after it. Returns the ends that the header names.
+/// `None`: there is no header, and nothing was read. `own`: the ends of the connection itself.
 async fn read(socket: &mut TcpStream, own: Ends) -> Result<Option<Ends>, ProxyProtocolError> {
     let mut header = Vec::new();
     loop {
@@ -142,7 +142,7 @@ fn belonging(header: &[u8], ahead: &[u8]) -> Belongs {
     }
 }
 
-/// `own`, where the load balancer checks our health, or does not know its client's address.
+/// The ends in the header. `own` if the load balancer checks our health, or does not know its client's address.
 fn parse(header: &[u8], own: Ends) -> Result<Ends, ProxyProtocolError> {
     let end = |address: IpAddr, port| canonical(SocketAddr::new(address, port));
     let of_4 = |ip: v2::IPv4| Ends {
@@ -175,7 +175,7 @@ fn parse(header: &[u8], own: Ends) -> Result<Ends, ProxyProtocolError> {
     Ok(ends.unwrap_or(own))
 }
 
-/// Tells the server who the client is, before everything else. A client without an address is reported as unknown.
+/// Sends the client's address to the server, before everything else. A client without an address is sent as unknown.
 pub async fn send(server: &mut Stream, version: SendProxy, ends: Option<Ends>) -> io::Result<()> {
     let ends = ends.map(|ends| match (ends.client, ends.proxy) {
         (SocketAddr::V4(_), SocketAddr::V4(_)) | (SocketAddr::V6(_), SocketAddr::V6(_)) => {

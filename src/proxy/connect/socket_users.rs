@@ -1,5 +1,5 @@
-//! Users that nobody logs in as over a Unix socket. The server takes the proxy's own OS user for
-//! whoever is at the other end, and lets some accounts in by that alone: the one of the same name
+//! Users that nobody logs in as over a Unix socket. The server takes the proxy's own OS user for that of the client,
+//! and lets some accounts in by that alone: the one of the same name
 //! (`unix_socket`, `auth_socket`), and on MySQL any that is `IDENTIFIED WITH auth_socket AS 'that
 //! user'`. (Measured: MariaDB 10.11 looks at the account's name only.)
 

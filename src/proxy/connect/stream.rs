@@ -88,7 +88,7 @@ impl Stream {
         }
     }
 
-    /// From here on in frames, if any are agreed on; `read` is what was read of them.
+    /// The stream in frames from here on, if any are agreed on. `read`: the bytes of frames that were read already.
     #[must_use]
     pub fn compressed(self, peer: Peer, agreed: Option<Agreed>, read: Vec<u8>) -> Self {
         match agreed {

@@ -241,8 +241,8 @@ fn fill(
     Ok(Verdict::SendExecution(payload, note))
 }
 
-/// So many `ids` for an execution with so many `sets` of parameters, and what its answer needs. `explicit`: ids that it brings
-/// itself.
+/// Takes `ids` ids for an execution with `sets` sets of parameters, and notes the facts that its answer needs.
+/// `explicit`: the ids that it brings itself.
 fn take_for(
     known: &mut Known,
     by: Basis<'_>,

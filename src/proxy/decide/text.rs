@@ -45,7 +45,7 @@ pub(crate) fn decide(known: &mut Known, by: Basis<'_>, text: &[u8]) -> Result<Ve
 
 /// Notes what the session's later statements may depend on.
 fn take_note(known: &mut Known, by: Basis<'_>, text: &[u8], judged: &Result<Verdict, Unsent>) {
-    // The words of a long text take long to look at; once both have been seen, no text tells more.
+    // The search of a long text takes long. Once a table and a schema have been mentioned, no text adds anything.
     if !known.session.mentioned.is_ruled() {
         known.session.mentioned = known.session.mentioned.and(mentioned(known, by.tables, text));
     }

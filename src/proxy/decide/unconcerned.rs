@@ -38,7 +38,7 @@ pub(crate) enum Unconcerned {
     Execution,
 }
 
-/// For a default database that is not known: no schema has this name.
+/// The name of a default database that is not known. No schema has this name.
 const UNKNOWN: &str = "";
 
 /// The ways to read a text whose character set is not known.
@@ -59,7 +59,7 @@ enum Keeping {
     Unclear,
 }
 
-/// Tells if a rule may concern a text. Notes what the text may do to the session.
+/// Decides if a rule may concern a text. Notes what the text may do to the session.
 pub(crate) fn text(known: &mut Known, by: Basis<'_>, text: &[u8]) -> Unconcerned {
     let tables = by.tables;
     let dialect = known.session.dialect();
@@ -131,7 +131,7 @@ pub(crate) fn text(known: &mut Known, by: Basis<'_>, text: &[u8]) -> Unconcerned
     Unconcerned::Text(note)
 }
 
-/// Tells if a rule may concern the execution of a kept INSERT.
+/// Decides if a rule may concern the execution of a kept INSERT.
 pub(crate) fn execution(known: &Known, by: Basis<'_>) -> Unconcerned {
     let tables = by.tables;
     let kept = by.statement.and_then(|id| known.statements.get(id)).map(|one| &one.kept);
@@ -180,7 +180,7 @@ fn is_one_statement(session: &SessionState, is_first: bool, text: &[u8]) -> bool
     })
 }
 
-/// True if backslashes are escapes to the server, as far as its last answer tells. `None`: it has not answered all yet.
+/// True if backslashes are escapes to the server, by its last answer. `None`: it has not answered all yet.
 fn escapes(session: &SessionState, is_first: bool) -> Option<bool> {
     let dialect = is_first.then(|| session.presumed_dialect());
     dialect.map(|dialect| !dialect.sql_mode.contains(SqlMode::NO_BACKSLASH_ESCAPES))

@@ -115,7 +115,7 @@ pub(crate) fn refused(why: impl Display) -> Refusal {
     Refusal::Statement(why.to_string())
 }
 
-/// Nothing that depends on it is guessed.
+/// The refusal of a statement while the session's state is not known: nothing that depends on the state is guessed.
 pub(crate) fn state_unknown() -> Refusal {
     refused(
         "Rowstamp could not read the session's sql_mode and character set, and cannot read statements without them; try again",

@@ -10,7 +10,7 @@ pub(crate) struct Answer {
     pub(crate) first: Vec<u8>,
     /// The first row, where there is one.
     pub(crate) row: Option<Vec<u8>>,
-    /// All of it, where that was asked for.
+    /// The whole result, where the question asked for it.
     pub(crate) table: Option<Table>,
 }
 
@@ -39,8 +39,8 @@ const NOT_LOCKED: u16 = 1100;
 /// No client locks a table under this alias.
 const ALIAS: &str = "`rowstamp lock`";
 
-/// A statement whose preparation tells whether the session has locked tables: then it can use only the names and aliases
-/// that it has locked. The server runs nothing, and waits for no other session's LOCK TABLES.
+/// A statement whose preparation shows whether the session has locked tables: such a session can use only the names and
+/// aliases that it has locked. The server runs nothing, and waits for no other session's LOCK TABLES.
 pub(crate) fn lock_probe(schema: &str, table: &str) -> String {
     format!("SELECT 1 FROM {}.{} AS {ALIAS} LIMIT 1", quoted(schema), quoted(table))
 }

@@ -44,7 +44,7 @@ pub(crate) struct PreparedDraws {
 
 #[derive(Debug)]
 pub(crate) struct DrawParam {
-    /// Among the client's and these.
+    /// The parameter's place among the client's and these.
     pub(crate) index: u16,
     pub(crate) form: CallForm,
     /// The name of the generator, by the session's default database at that time.

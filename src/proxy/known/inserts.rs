@@ -36,13 +36,13 @@ pub(crate) struct InsertReply {
     /// `id=LAST_INSERT_ID(id)` is ours: where no row is new the server reports an updated one, and a native table 0.
     bulk: Option<bool>,
     pub(crate) target: Arc<Target>,
-    /// The server told it when it was asked.
+    /// The server's answer to [`SmallestId`], if it was asked.
     pub(crate) smallest: Smallest,
     /// True once the proxy has found out if its error 1062 is about an id of its own.
     pub(crate) was_looked_at: bool,
     /// Warnings of the statement that filled the stage, less those that storing the rows gives again.
     pub(crate) more_warnings: i32,
-    /// The statement that filled the stage, as its OK packet told of it.
+    /// The statement that filled the stage, by its OK packet.
     pub(crate) filled: Option<Filled>,
     /// The version of the rules that it was planned under: the table stays locked while it is under way.
     tables: Arc<Tables>,
@@ -140,7 +140,7 @@ impl InsertReply {
     }
 
     /// True if the statement's form allows a second send after one of its ids was in the table already:
-    /// nothing of its packet has run before it, and its answer tells of no row that was in the way.
+    /// nothing of its packet has run before it, and its answer reports no row that was in the way.
     pub(crate) fn may_be_sent_again(&self) -> bool {
         let is_plain = self.statement == 0 && self.new_rows == NewRows::All && !self.returning;
         let is_single = self.bulk.is_none() && self.filled.is_none() && !self.sets_last_id;
@@ -307,7 +307,7 @@ impl InsertReply {
             }
             // New, unless an old row that stays as it is has this id.
             Some(ids) => self.smallest(ids, unchanged),
-            // The assignment that was added to the list tells that no row was met.
+            // The OK packet would have the id of a row that was met, by the assignment that was added to the list.
             None if ok.insert_id == 0 => match self.last {
                 LastRow::Written(insert_id) => Settled::Patch { insert_id },
                 LastRow::Ours | LastRow::Unknown => Settled::Leave,
@@ -341,7 +341,7 @@ impl InsertReply {
         }
     }
 
-    /// The end of the rows that RETURNING answers with: no OK packet tells how many rows are new.
+    /// The end of the rows that RETURNING answers with: no OK packet says how many rows are new.
     /// The id that `LAST_INSERT_ID()` then shows, as for [`InsertReply::settle`].
     pub(crate) fn settle_rows(&self) -> Settled {
         match (self.style, self.ids) {

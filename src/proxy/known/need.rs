@@ -43,7 +43,7 @@ pub(crate) enum Need {
     Right(Right, Arc<Target>),
     /// A look at the table's highest id.
     Look(Arc<Target>),
-    /// So many ids, which are not at hand.
+    /// `n` ids, which are not at hand.
     Ids { tables: Arc<Tables>, target: Arc<Target>, n: NonZeroU64 },
     /// A guarantee that ids which were taken before a wait may still be used.
     Guard { tables: Arc<Tables>, target: Arc<Target> },

@@ -140,7 +140,7 @@ impl PreparedStatement {
     }
 }
 
-/// By the client's statement ids, which are those that the server gave at first. The one prepared
+/// The prepared statements by the client's ids, which are those that the server gave at first. The statement prepared
 /// last has a place of its own: a client may execute it before it knows its id.
 #[derive(Debug, Default)]
 pub(crate) struct Statements {

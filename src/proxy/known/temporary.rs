@@ -35,7 +35,7 @@ impl TemporaryTables {
         self.case
     }
 
-    /// Tells if a temporary table of this session hides the name.
+    /// Looks up if a temporary table of this session hides the name.
     pub(crate) fn hidden(&self, schema: &str, table: &str) -> Hidden {
         match self.names.iter().find(|(name, _)| self.case.is_same(name, schema, table)) {
             Some((_, hidden)) => *hidden,

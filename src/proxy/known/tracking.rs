@@ -31,8 +31,8 @@ pub(crate) static TRACK_SQL: LazyLock<String> = LazyLock::new(|| {
 /// MySQL Router with connection sharing: "The system variable cannot be set when connection sharing is enabled".
 pub(crate) const NOT_SET_WHILE_SHARED: u16 = 1766;
 
-/// In hexadecimal digits, so that the answer does not depend on character_set_results. With LIMIT,
-/// as all our questions: `sql_select_limit` may be 0.
+/// The query for the session's state, in hexadecimal digits, so that the answer does not depend on
+/// character_set_results. With LIMIT, as all our questions: `sql_select_limit` may be 0.
 pub(crate) const STATE_SQL: &str = "SELECT HEX(@@sql_mode),HEX(@@character_set_client),HEX(@@collation_connection),\
     HEX(IFNULL(@@character_set_results,'')),HEX(@@session_track_state_change),HEX(@@session_track_schema),HEX(IFNULL(@@session_track_system_variables,'')),HEX(@@insert_id),\
     HEX(CONVERT(IFNULL(DATABASE(),'') USING utf8mb4)) LIMIT 1";

@@ -11,7 +11,7 @@ pub(crate) struct Warned {
     filling: Table,
     /// The stage's rows were stored: the server shows the warnings of that.
     pub(crate) is_stored: bool,
-    /// So many warnings of zero dates the server gives again when it stores the rows.
+    /// The number of warnings of zero dates that the server gives again when it stores the rows.
     repeated: u16,
     /// The parts of these warnings' messages that name the columns.
     of_dates: Vec<Vec<u8>>,

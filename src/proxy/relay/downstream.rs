@@ -1,5 +1,5 @@
-//! Understanding the backend's bytes: whose response each packet belongs to, where responses end, and the few packets that the client gets
-//! changed: OK packets (insert id, session state) and what tells of parameters of ours.
+//! Understanding the backend's bytes: whose response each packet belongs to, where responses end, and the packets that
+//! the client gets changed: OK packets (insert id, session state) and those that describe parameters of ours.
 
 use std::time::Instant;
 
@@ -266,7 +266,7 @@ impl Relay {
         let more_warnings = reply.as_ref().map_or(0, |reply| reply.more_warnings);
         let filled = reply.and_then(|reply| reply.filled);
         let is_load = matches!(filled, Some(Filled { form: Form::Load(_), .. }));
-        // LOAD tells of no id.
+        // The OK packet of LOAD has no id.
         let told_id = if is_load { Some(0) } else { insert_id };
         let is_changed =
             told_id.is_some_and(|id| id != ok.insert_id) || more_warnings != 0 || filled.is_some();

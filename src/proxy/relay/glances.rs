@@ -35,7 +35,7 @@ pub(super) enum Treatment {
 }
 
 impl Relay {
-    /// Tells a statement that cannot matter from one that must be read, by its first word.
+    /// Distinguishes a statement that cannot matter from one that must be read, by its first word.
     pub(super) fn glance_at(&self, command: Command, header: Header) -> Result<Treatment, Step> {
         let window = self.up.window();
         let whole = header.packet_bytes();

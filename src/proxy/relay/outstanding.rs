@@ -156,7 +156,7 @@ pub(crate) struct Own {
     pub(crate) first: Option<Vec<u8>>,
     /// The first row, where there is one.
     pub(crate) row: Option<Vec<u8>>,
-    /// All of it, where that is asked for.
+    /// The whole result, where the question asks for it.
     pub(crate) table: Option<Table>,
     /// The packet numbers for the client, if the server may ask it for a file.
     pub(crate) file: Option<Numbers>,

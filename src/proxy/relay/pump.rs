@@ -81,7 +81,7 @@ impl Watchdog {
         let (limit, deadline) = match (self.client_owes, self.server_owes) {
             (None, None) if relay.outstanding.is_empty() => (Timeout::Idle, self.moved_at + self.idle),
             (None, None) if relay.client_has_ended => (Timeout::Gone, self.moved_at + self.write),
-            // The server may take as long as it likes for what it was asked; keepalive tells whether it is there.
+            // The server may take as long as it likes to answer. Keepalive shows whether it is there.
             (None, None) => return Poll::Pending,
             (Some(since), None) | (None, Some(since)) => (Timeout::Write, since + self.write),
             (Some(a), Some(b)) => (Timeout::Write, a.min(b) + self.write),

@@ -1,5 +1,5 @@
-//! A payload that is longer than `limits.statement_bytes`. The beginning of a COM_QUERY of one statement, or of a COM_STMT_PREPARE, tells
-//! whether it passes. The bytes of any other are dropped as they come, and it is answered after the last of them, if it has an answer.
+//! A payload longer than `limits.statement_bytes`. The beginning of a COM_QUERY of one statement, or of a
+//! COM_STMT_PREPARE, decides if it passes. Other payloads are dropped as they come, and answered at the end, if at all.
 
 use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
@@ -8,7 +8,7 @@ use crate::proxy::known::note::Note;
 use crate::proxy::relay::{Event, Relay, Step, UpState};
 use crate::rewrite::planner;
 
-/// In which a statement that is too long to be read must name its table.
+/// The bytes within which a statement that is too long to be read must name its table.
 const BEGINNING_BYTES: usize = 4 * 1024;
 
 impl Relay {

@@ -211,7 +211,7 @@ impl Relay {
         };
         match may_read {
             false => None,
-            // Only its answer tells which id that is.
+            // Only the answer to the INSERT shows which id that is.
             true if may_owe => Some(Step::Hold),
             true => Some(self.catch_up()),
         }

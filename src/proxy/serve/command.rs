@@ -146,7 +146,7 @@ impl Session {
         }
     }
 
-    /// Tells if a rule may concern a command, as far as its words tell.
+    /// Decides by a command's words if a rule may concern it.
     fn unconcerned(&mut self, arrived: &Arrived) -> Unconcerned {
         let tables = self.shared.tables.now();
         let is_text = matches!(arrived.command, Command::Query | Command::StmtPrepare);
@@ -183,7 +183,7 @@ impl Session {
         Progress::Done(self.relay.answer(&Refusal::UnknownStatement(LAST_PREPARED), taken))
     }
 
-    /// A statement longer than `limits.statement_bytes`: its beginning tells whether a rule concerns it.
+    /// A statement longer than `limits.statement_bytes`: its beginning decides whether a rule concerns it.
     async fn too_long(&mut self, command: Command) -> Going<()> {
         loop {
             let Some(header) = Header::parse(self.relay.window()) else { return Ok(()) };

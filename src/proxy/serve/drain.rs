@@ -5,7 +5,7 @@ use std::task::{Context, Waker};
 
 use tokio::sync::watch;
 
-/// Tells if the proxy drains. The session asks each time that it is polled, so the answer is a look at a number until
+/// Shows if the proxy drains. The session asks each time that it is polled, so the answer is a look at a number until
 /// that number changes.
 pub(super) struct Drain {
     draining: watch::Receiver<bool>,

@@ -61,7 +61,7 @@ pub(in crate::proxy) struct Session {
     pub(super) drain: Drain,
     /// The nonce and the backend's address, for a later COM_CHANGE_USER.
     pub(in crate::proxy) identity: change_user::Identity,
-    /// Among the user's connections.
+    /// The session's place among the connections of its user.
     pub(in crate::proxy) seat: Seat<Vec<u8>>,
 }
 

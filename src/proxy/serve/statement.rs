@@ -158,7 +158,7 @@ impl Session {
     pub(super) async fn show(&mut self, arrived: Arrived, shown: Shown) -> Going<Progress> {
         let is_to_be = shown.is_inner || arrived.command != Command::Query;
         Ok(match self.ask(Question::Prepare(&shown.text)).await? {
-            // EXECUTE, say, cannot be prepared, which tells nothing of it.
+            // EXECUTE, say, cannot be prepared, so this error says nothing of the statement.
             Err(error) if error.code == CANNOT_BE_PREPARED && !is_to_be => {
                 self.refuse(arrived, &shown.refusal)
             }

@@ -163,7 +163,7 @@ fn unwritten<T>() -> Planning<T> {
     )
 }
 
-/// For a column of a row alias that nobody refers to: the statement's text has no such name in it.
+/// A name for a column of a row alias that nobody refers to: the statement's text has no such name in it.
 fn unused_name(text: &[u8]) -> String {
     let lower = text.to_ascii_lowercase();
     let is_used = |name: &String| memchr::memmem::find(&lower, name.as_bytes()).is_some();

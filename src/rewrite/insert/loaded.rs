@@ -11,7 +11,7 @@ use crate::sql::load::{Load, OnDuplicate};
 use crate::sql::name;
 use crate::sql::reads::Reads;
 
-/// After LOAD, to after the statement; whether a `;` ended it.
+/// Plans a LOAD, from the token after LOAD to the statement's end. The second value: true if a `;` ended the statement.
 pub(in crate::rewrite) fn plan_load(
     lexer: &mut Lexer<'_>,
     context: &Context<'_>,

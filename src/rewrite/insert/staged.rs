@@ -11,7 +11,7 @@ use crate::sql::insert::{Columns, Query};
 use crate::sql::lex::{Lexer, Span, Token, TokenKind};
 use crate::sql::name;
 
-/// After the query's first token, to after the statement; whether a `;` ended it.
+/// Plans an INSERT of a query, from after the query's first token to the statement's end. True if a `;` ended it.
 pub(in crate::rewrite) fn plan_staged(
     lexer: &mut Lexer<'_>,
     context: &Context<'_>,

@@ -111,7 +111,7 @@ impl Draft<'_> {
             self.plan.style = Style::Literal;
             return Ok(());
         }
-        // The client's own call tells the updated row as ours would.
+        // The client's own call reports the updated row's id as ours would.
         self.odku_appends = !odku.calls_last_id;
         let mut shows = odku.traits;
         shows.add(body.traits);

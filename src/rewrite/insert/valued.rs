@@ -112,7 +112,7 @@ struct Written {
     values: Span,
 }
 
-/// After the table's name, where SET begins.
+/// Finds SET after the table's name.
 fn set_keyword(lexer: &Lexer<'_>, span: Span) -> Planning<Written> {
     let mut ahead = lexer.over(span);
     let token = ahead.skip_to(|lexer, token| lexer.is_word(token, "SET"))?;

@@ -6,7 +6,7 @@ use crate::rewrite::plan::{InsertPlan, PlanRefusal, Planned, UpdatedIds};
 use crate::sql::lex::{Lexer, Span, TokenKind};
 use crate::sql::look::{has_whole_word, is_stripped};
 
-/// Said of one that comes after another in what is not a packet.
+/// The refusal of a statement that follows a change of state in a text which cannot be cut.
 pub(super) const AFTER_OPAQUE: &str = "this statement follows, in the same packet, a statement that can change the table, the database, \
                                        sql_mode or the character set; send this statement separately";
 

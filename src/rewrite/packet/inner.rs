@@ -127,7 +127,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Notes what a text that passes does when it runs. Session tracking tells how it leaves the session.
+    /// Notes what a text that passes does when it runs. Session tracking reports the session's state after it.
     pub(super) fn runs(&mut self, ran: Ran) {
         let Effects {
             ddl,

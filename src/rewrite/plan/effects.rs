@@ -8,8 +8,8 @@ use crate::rewrite::plan::target::Target;
 use crate::sql::dialect::{ClientCharset, SqlMode};
 use crate::table_name::TableName;
 
-/// All of it is to be applied when the server has answered the packet without an error; where it
-/// failed half-way, the session's own tracking tells.
+/// The effects are applied when the server has answered the packet without an error. If it failed half-way, session
+/// tracking reports the state.
 #[allow(clippy::struct_excessive_bools)] // Independent facts, not states.
 #[derive(Debug, Default)]
 pub struct Effects {
@@ -34,8 +34,8 @@ pub struct Effects {
     /// Names that temporary tables hide from now on, or no longer, in the order of the text, each
     /// with its statement's number.
     pub temporary: Vec<(usize, Temporary)>,
-    /// All of it is known, so that a report of changed state (temporary tables are not told apart
-    /// from variables in it) says nothing new.
+    /// All effects are known, so that a report of changed state says nothing new. Such a report does not distinguish
+    /// temporary tables from variables.
     pub explains_report: bool,
     /// An INSERT that is left alone because a temporary table hides this name of a ruled one.
     pub hidden_insert: Option<Box<TableName>>,

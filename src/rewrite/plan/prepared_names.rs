@@ -15,7 +15,7 @@ pub struct NamedStatement {
     pub(in crate::rewrite) database: Database,
     /// The collation of its literals, if it `is_staged`.
     pub(in crate::rewrite) collation: String,
-    /// With parameters of ours; `None`: as it came, or `is_staged`.
+    /// The text with parameters of ours. `None`: the text was sent as it came, or `is_staged`.
     pub(in crate::rewrite) sent: Option<PreparedText>,
     /// The statement goes by way of a stage. The server has another statement by its name, which does nothing.
     pub(in crate::rewrite) is_staged: bool,

@@ -232,7 +232,7 @@ impl Stage {
         matches!(self.kind, Kind::Load { .. })
     }
 
-    /// True if [`Stage::counting`] has to be asked: an INSERT ... SELECT without ids tells all by itself.
+    /// True if [`Stage::counting`] has to be asked: the answer to an INSERT ... SELECT without ids has all counts.
     pub fn is_counted(&self) -> bool {
         self.brings_ids() || self.is_load()
     }
@@ -301,8 +301,7 @@ impl Stage {
         (first, ids): (Option<&[u8]>, &[u8]),
     ) -> Vec<u8> {
         let id = first.map_or(b"NULL".to_vec(), |first| id_of_row(numbering, spacing, first, ids));
-        // If several columns fail, MySQL tells of the first one, and of an id without a value in
-        // a warning.
+        // If several columns fail, MySQL reports the first one. An id without a value is reported by a warning.
         let mut values: Vec<_> = self.id_place.is_none().then(|| id.clone()).into_iter().collect();
         // The names in ON DUPLICATE KEY UPDATE are the table's alone.
         let mut columns = NR.to_vec();

@@ -158,7 +158,7 @@ impl<'a> Writer<'a> {
             Some(word) => self.other(word, Last::Keyword(word)),
             None if self.last == Last::Nothing && bytes.is_ascii() => {
                 let first = String::from_utf8_lossy(bytes).to_ascii_uppercase();
-                // START is the only one that tells what follows.
+                // Only START matters to the next word: after it TRANSACTION is a keyword.
                 let last = if first == "START" { Last::Keyword("START") } else { Last::Name };
                 self.other(&first, last);
             }

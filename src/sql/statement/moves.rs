@@ -1,4 +1,4 @@
-//! Tells if a statement may give rows other ids: an UPDATE that assigns the id's column, and MariaDB's FOR PORTION
+//! Finds statements that may give rows other ids: an UPDATE that assigns the id's column, and MariaDB's FOR PORTION
 //! OF, which makes rows of the rest of a period.
 
 use crate::sql::lex::{Lexer, Odd, Token, TokenKind};

@@ -1,8 +1,8 @@
 //! Writes that notice a store that went back in time.
 //!
 //! Each transaction compares, beside its own record, that `suspect` is not there and that the witness stands where it
-//! was left, and writes the witness again. Whoever finds it elsewhere, or the store's revision lower than it was, writes
-//! `suspect`: from then on every proxy's writes are refused, until an operator has raised the floors.
+//! was left, and writes the witness again. A proxy that finds the witness elsewhere, or the store's revision lower than
+//! it was, writes `suspect`: from then on every proxy's writes are refused, until an operator has raised the floors.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -45,7 +45,7 @@ impl Inner {
         self.write_all(record.as_slice()).await
     }
 
-    /// Like [`Self::write`], for several records, all or none. If one is at another revision, the conflict tells of the last one.
+    /// Writes several records, all or none. If one has another revision, the conflict has the last record as it stands.
     pub(super) async fn write_all(&self, records: &[(&Key, i64, &[u8])]) -> Result<Outcome> {
         let own = Key::witness(&self.name);
         let key = records.first().map_or(&own, |(key, ..)| key);
@@ -93,7 +93,7 @@ impl Inner {
         Err(self.keys.silent("the witness record of this proxy keeps changing"))
     }
 
-    /// The witness written again, by this process: from here on a copy from before is told from the store.
+    /// Writes the witness again, by this process. From here on the store can be distinguished from an older copy of it.
     pub(super) async fn sign(&self) -> Result<()> {
         match self.write(None).await {
             Err(StoreError::UnknownOutcome { .. }) => self.write(None).await.map(drop),
@@ -182,8 +182,8 @@ impl Inner {
         Err(self.judge_anew(&mut witness).await)
     }
 
-    /// The store's revision fell. It went back, or an operator has raised all floors since: the witness tells. The answer counts
-    /// for nothing either way, since what was known when it was asked for may be of the era before.
+    /// The store's revision fell. It went back, or an operator has raised all floors since: the witness shows which.
+    /// The answer counts for nothing either way, since what was known when it was asked for may be of the era before.
     async fn judge_anew(&self, witness: &mut Witness) -> StoreError {
         let judged = match self.look().await {
             Ok(beside) => self.compare(witness, &beside).await,
@@ -203,8 +203,8 @@ impl Inner {
         Some(format!("its revision fell from {seen} to {revision}"))
     }
 
-    /// The store went back: nothing is written from here on, and all proxies are told. What cannot be told now is told
-    /// when the watchdog finds it again.
+    /// The store went back: nothing is written from here on, and `suspect` is written for the other proxies. If
+    /// that fails now, it is done when the watchdog finds the loss again.
     async fn raise_alarm(&self, witness: &Witness, reason: String) -> StoreError {
         let file = self.marks.path().display();
         let reason = format!("{reason} (according to {file})");

@@ -74,7 +74,7 @@ impl MarksFile {
         &self.path
     }
 
-    /// On disk when it returns. A failure is told: the ids are safe without, a store that goes back is noticed later.
+    /// Saves the marks on disk. A failure is only logged: ids are safe, but a store that goes back is noticed later.
     pub(super) async fn save(&self, marks: Marks) {
         let path = Arc::clone(&self.path);
         let saved = tokio::task::spawn_blocking(move || write(&path, &marks)).await;

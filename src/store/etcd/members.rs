@@ -64,7 +64,7 @@ struct Failure {
 enum Kind {
     /// The request has not left this process.
     NotSent,
-    /// etcd refuses whoever asks, before it looks at what is asked.
+    /// etcd refuses the client, before it looks at the request.
     Refused,
     /// The request may have been carried out, or may yet be.
     Unknown,
@@ -218,7 +218,7 @@ impl Members {
     }
 }
 
-/// Leaves the member, also where the call's future is dropped: whoever called had waited long enough.
+/// Leaves the member, also where the call's future is dropped: the caller had waited long enough.
 struct Leaving<'a> {
     members: &'a Members,
     member: &'a Member,

@@ -1,4 +1,4 @@
-//! A proxy's name in the store: `proxies/ID` on a lease, so that two live proxies of one name are told apart.
+//! A proxy's name in the store: `proxies/ID` on a lease, so that two live proxies of one name are distinguished.
 //!
 //! The lease decides nothing about ids. A process that lost it (paused, cut off) takes its name again if nobody else
 //! has; one that lost its name to another writes nothing more, since the other's witness stands in its way (`guard`).

@@ -3,7 +3,7 @@
 //!
 //! * Every write of this proxy's writes its **witness** too, in the same transaction, which compares the witness's
 //!   revision with the one that is known here. So a store that has lost any of our writes refuses the next one.
-//! * The **highest revision** seen tells of lost writes of others, as long as the store has not grown past it.
+//! * The **highest revision** seen shows lost writes of others, as long as the store has not grown past it.
 //! * A write of unknown outcome may move the witness: it is ours by its run and count.
 //! * An operator who has raised all floors counts up `raised` in every witness: what stands is accepted again.
 

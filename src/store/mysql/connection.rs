@@ -98,7 +98,7 @@ impl Connection {
         connect(server).await.map(|conn| (nth, conn)).map_err(|reason| self.away(reason))
     }
 
-    /// The primary, looked at not long ago. Whoever is dropped while it uses it leaves nobody a connection with half an answer.
+    /// The primary, looked at not long ago. A call that is dropped while it uses the connection leaves it to nobody.
     async fn take(&self, slot: &mut Option<Seat>) -> Result<Seat> {
         match slot.take() {
             Some(seat) if seat.looked_at.elapsed() < LOOK_AGE_MAX => Ok(seat),

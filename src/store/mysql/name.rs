@@ -1,5 +1,5 @@
 //! A proxy's name: a lock of the server's that a connection of ours holds (GET_LOCK), so that two live proxies of one name
-//! are told apart, and a record beside it for people and for the others. It decides nothing about ids.
+//! are distinguished, and a record beside it for people and for the others. It decides nothing about ids.
 
 use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};

@@ -1,10 +1,10 @@
 //! Which of several servers the table is used on: the primary, as sessions find it (`role`), and never two of them.
 //!
-//! A server that replicates from another, or is read_only, is not used, whoever may write on it. Of those that can be written to
-//! one is the primary as long as there is no other. Where there is another (a server that was down during a failover comes back
-//! as it was), the table says which: the record `primary` names the server that it was claimed for, and counts the claims. Whoever
-//! finds the only server that can be written to, and another one's name in its table, claims it with a higher count. A server
-//! of a lower count was the primary before. Where the records do not tell, no server is used.
+//! A server that replicates from another, or is read_only, is not used, even by an account that may write on it. If
+//! only one server can be written to, it is the primary. If there are several (a server that was down during a failover
+//! comes back as it was), the table decides: the record `primary` names the server that it was claimed for, and counts
+//! the claims. A proxy that finds only one server that can be written to, and another one's name in its table, claims
+//! it with a higher count. A server of a lower count was the primary before. If they do not decide, no server is used.
 //!
 //! A proxy looks at all servers once in [`LOOK_AGE_MAX`], and what it was answered longer than [`LOOK_VALID`] after a look counts
 //! for nothing. So nobody writes on the server of before any more when [`CLAIM_AGE_MIN`] has passed since a claim, which is when the
@@ -29,9 +29,9 @@ pub(super) struct PlaceRecord {
     pub(super) v: u64,
     /// The number of times that the table was claimed.
     pub(super) term: u64,
-    /// The server, as `role` tells servers apart.
+    /// The server, as `role` identifies it.
     pub(super) server: String,
-    /// By that server's clock, in microseconds; 0: there was no other before.
+    /// The time of the claim by that server's clock, in microseconds; 0: there was no other server before.
     pub(super) at: u64,
     #[serde(flatten)]
     pub(super) unknown: Map<String, Value>,

@@ -22,8 +22,8 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// True if there is a connection, and none has failed. If one has failed, all are of no more use:
-    /// only a connection's number tells which connection a table's lock was on.
+    /// True if there is a connection, and none has failed. If one has failed, all are of no more use: a table's lock
+    /// belongs to a connection, which is known by its number alone.
     pub(super) fn is_open(&self) -> bool {
         !self.all.is_empty() && self.all.iter().all(Line::is_open)
     }

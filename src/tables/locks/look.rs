@@ -67,7 +67,7 @@ impl Inner {
 
     /// For each table, true if its lock is held as it was. A connection of ours holds its locks while it
     /// lives. A peer that still has a table's lock still shares it: the peer gives up the badge, which
-    /// tells so, in the same statement.
+    /// shows that, in the same statement.
     async fn stays(&self, held: &mut Held, tables: &[(String, Holder)]) -> Vec<bool> {
         let is_same = held.server == self.schema.primary().get() && !held.is_new && held.lines.is_open();
         if !is_same || !held.lines.live().await {
@@ -75,7 +75,7 @@ impl Inner {
         }
         let peers = tables.iter().filter(|(_, holder)| matches!(holder, Holder::Peer { .. }));
         let peers: Vec<&str> = peers.map(|(table, _)| table.as_str()).collect();
-        // If the server does not answer this, the question about all these tables tells why.
+        // If the server does not answer this, the later question about all these tables returns the error.
         let mut used = held.lines.used(&peers).await.unwrap_or_default().into_iter();
         let stays = tables.iter().map(|(_, holder)| match holder {
             Holder::Own { .. } => true,
@@ -184,8 +184,8 @@ impl Inner {
         self.refuses.store(refuses, Ordering::Release);
     }
 
-    /// Tells the store's other proxies which tables need no grace time any more, of as many at a
-    /// time as leave the next look its time.
+    /// Shows the store's other proxies which tables need no grace time any more. Takes no more tables at a time than
+    /// leave the next look its time.
     async fn settle(&self, held: &mut Held) {
         if held.from.is_some_and(|from| Instant::now() < from) || !held.lines.is_open() {
             return;

@@ -1,8 +1,8 @@
 //! The questions to the server about tables' locks.
 //!
 //! A table has three user-level locks, all of one connection. The first keeps other stores off: its
-//! name is the table's alone. The second, named after the table and the store, tells proxies of the
-//! same store that they may share the first. The third tells them that its connection has waited
+//! name is the table's alone. The second, named after the table and the store, shows proxies of the
+//! same store that they may share the first. The third shows them that its connection has waited
 //! out [`GRACE`](crate::tables::locks::GRACE).
 
 use mysql_async::prelude::{FromRow, Queryable};
@@ -14,7 +14,7 @@ use crate::tables::locks::line::Line;
 /// Tables that are asked for by one statement, which has some 60 KB then.
 pub(super) const TABLES_PER_QUERY: usize = 100;
 
-/// Tables whose holders one text tells.
+/// The number of tables whose locks' holders one query returns, as one text.
 const LOCKS_PER_TEXT: usize = 500;
 
 /// The holder of a table's lock. `Own` is the connection that asked, `Peer` one of the same store's proxies, `Foreign` any other.
@@ -48,14 +48,14 @@ impl Holder {
     }
 }
 
-/// Takes the locks that are free, and tells who holds each, in the order of `tables`.
+/// Takes the locks that are free, and returns the holder of each, in the order of `tables`.
 pub(super) async fn take(line: &mut Line, tables: &[&str], store: &str) -> Result<Vec<Holder>, LockError> {
     type Row = (Option<u64>, Option<u64>, Option<u64>, Option<u64>, Option<u64>, u64);
     let rows: Vec<Row> = of_each(line, tables, |table| taking(table, store)).await?;
     Ok(rows.into_iter().map(|(_, _, lock, badge, settled, own)| holder(lock, badge, settled, own)).collect())
 }
 
-/// Tells who holds each, and takes none.
+/// Returns the holder of each lock, and takes none.
 pub(super) async fn look(line: &mut Line, tables: &[&str], store: &str) -> Result<Vec<Holder>, LockError> {
     type Row = (Option<u64>, Option<u64>, Option<u64>, u64);
     let looking = |table: &str| {

@@ -21,7 +21,7 @@ use crate::tables::Tables;
 pub(in crate::tables) struct Drawn {
     /// The targets of calls in SQL, by the generator's name.
     by_name: BTreeMap<FoldedName<'static>, Arc<Target>>,
-    /// At doors, each since one of them has asked for it; by the name as people write it.
+    /// The targets of doors, each since a door has asked for it, by the generator's name as people write it.
     at_doors: ArcSwap<BTreeMap<String, Arc<AtDoor>>>,
     /// The names of `by_name` for which the server has a SEQUENCE.
     sequences: ArcSwapOption<Sequences>,

@@ -88,7 +88,7 @@ async fn where_nothing_has_changed_nothing_is_read_but_one_record() {
     assert_ne!(here.known.lock().listed, listed);
 }
 
-/// A proxy that ended between its two writes tells nobody.
+/// A proxy that ended between its two writes has not written `users`.
 #[tokio::test(start_paused = true)]
 async fn a_change_that_nobody_tells_of_is_found() {
     let store = Arc::new(MemoryStore::new());
@@ -104,7 +104,7 @@ async fn a_change_that_nobody_tells_of_is_found() {
     assert_eq!(known(&here), ["app: "]);
 }
 
-/// The change was written, and the store was away before anybody was told. Who asks again makes it known, at whichever proxy that is.
+/// The change was written, and the store was away before `users` was. The same request again, at any proxy, writes it.
 #[tokio::test(start_paused = true)]
 async fn a_change_that_is_asked_for_again_is_told() {
     for again_at in [0, 1] {
@@ -134,7 +134,7 @@ async fn a_change_that_is_asked_for_again_is_told() {
         store.set_away(false);
         let token = first.change(&change("app", ChangeKind::Token { expires: None })).await;
         let Ok(Changed::Token { text, .. }) = token else { panic!("{:?}", token.err()) };
-        // The proxy that wrote a change tells of it at its next look, even if nobody asks again.
+        // The proxy that wrote a change writes `users` at its next look, even without another request.
         store.set_away(false);
         first.look().await;
         third.look().await;

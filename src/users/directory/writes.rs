@@ -1,4 +1,4 @@
-//! Writes of users: a change, and the record that tells of it.
+//! Writes of users: a change, and the record `users`, by which other proxies notice it.
 
 use std::sync::atomic::Ordering;
 use std::time::SystemTime;
@@ -52,7 +52,7 @@ impl Directory {
         if matches!(changed, Err(ChangeError::Store(_))) {
             return changed;
         }
-        // Also where it was so already. The proxy that made it so may have ended before it told the others.
+        // Also if nothing had to be changed: the proxy that made the change may have ended before it wrote `users`.
         self.is_untold.store(true, Ordering::Relaxed);
         let told = self.tell().await;
         self.look_in_turn().await;

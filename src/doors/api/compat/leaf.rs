@@ -98,7 +98,7 @@ async fn decode(LoggedIn(_): LoggedIn, uri: Uri) -> Result<Response, Problem> {
     }
 }
 
-/// By Leaf's own layout, whatever generator it is of, as Leaf does. The time is written in UTC; Leaf writes it in its machine's zone.
+/// Decodes the id by Leaf's own layout, as Leaf does. The time is in UTC; Leaf writes it in its machine's time zone.
 fn decoded(id: &str) -> Decoded {
     let parts = || {
         let layout = Preset::find("leaf")?.layout();

@@ -1,4 +1,4 @@
-//! Why a login failed, and what the client is told.
+//! Why a login failed, and the error that the client gets.
 
 use std::io;
 
@@ -12,7 +12,7 @@ use crate::proxy::rsa_key::NoKey;
 use crate::schema::ConnectFailure;
 use crate::sessions::Login;
 
-/// Why a login ended without a session. The client has been told, where it could be.
+/// Why a login ended without a session. The client has got an error packet, where one could be sent.
 #[derive(Debug, thiserror::Error)]
 pub enum LoginError {
     #[error("the client went away during the login: {0}")]

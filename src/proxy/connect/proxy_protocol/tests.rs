@@ -71,7 +71,7 @@ async fn headers_are_read_and_nothing_behind_them() {
     check(b"PROXY UNKNOWN\r\n", None).await;
     check(V2_IPV4, Some(ends("192.0.2.1:4242", "10.0.0.2:3306"))).await;
     check(V2_LOCAL, None).await;
-    // Everything else that a header tells is ignored.
+    // Everything else in a header is ignored.
     let with_more = [&V2_IPV4[..15], b"\x10", &V2_IPV4[16..], b"\xea\0\x01x"].concat();
     check(&with_more, Some(ends("192.0.2.1:4242", "10.0.0.2:3306"))).await;
 }
@@ -131,7 +131,7 @@ async fn a_unix_socket_has_no_address() {
     assert_eq!(told.unwrap(), None);
 }
 
-/// Each version's header tells a reader what it was to tell.
+/// A reader gets from each version's header the addresses that were written into it.
 #[tokio::test]
 async fn what_is_sent_is_what_is_read() {
     let addresses = [

@@ -7,7 +7,7 @@ use crate::ids::block::{IdBlock, Spacing};
 use crate::mysql::error::Refusal;
 use crate::rewrite::plan::{InsertPlan, NewRows};
 
-/// In hexadecimal digits, so that the answer does not depend on `character_set_results`.
+/// The query for `insert_id`, in hexadecimal digits, so that the answer does not depend on `character_set_results`.
 pub(crate) const SET_ID_SQL: &[u8] =
     b"SELECT HEX(CONCAT_WS(',',@@insert_id,@@auto_increment_increment,@@auto_increment_offset,LAST_INSERT_ID())) LIMIT 1";
 
@@ -42,7 +42,7 @@ pub(crate) struct NextIds {
 }
 
 impl NextIds {
-    /// With `LAST_INSERT_ID()`, from the answer to [`SET_ID_SQL`].
+    /// Reads the answer to [`SET_ID_SQL`]. The second value is `LAST_INSERT_ID()`.
     pub(crate) fn parse(answer: &str) -> Option<(Self, u64)> {
         let mut numbers = answer.split(',').map(|number| number.parse().ok());
         let mut next = || numbers.next().flatten();

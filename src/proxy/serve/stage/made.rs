@@ -11,7 +11,7 @@ use crate::rewrite::plan::target::Target;
 use crate::schema::Fired;
 use crate::sql::dialect::SqlMode;
 
-/// In hexadecimal digits, so that the answers do not depend on character_set_results.
+/// The query for the facts, in hexadecimal digits, so that the answers do not depend on character_set_results.
 const FACTS_SQL: &[u8] = b"SELECT HEX(CONCAT_WS(',',@@log_bin,@@sql_log_bin,@@binlog_format,\
     @@sql_mode LIKE '%NO_ZERO_DATE%',@@auto_increment_increment,LAST_INSERT_ID())) LIMIT 1";
 /// A zero date is the default of one of the table's columns, which sql_mode allows no new table to have (1067).

@@ -166,7 +166,7 @@ pub(super) async fn play(capabilities: Capabilities, script: &[Say], takes: usiz
     assert!(session.relay.has_answered_all(), "{how}: answers are outstanding");
 }
 
-/// Whole, in two slices cut at every offset of the script, byte by byte, and at random.
+/// Plays the script whole, in two slices cut at every offset, byte by byte, and at random.
 pub(super) async fn check(capabilities: Capabilities, script: &[Say]) {
     let bytes: usize = script.iter().map(|s| if let Client(b) | Server(b) = s { b.len() } else { 0 }).sum();
     play(capabilities, script, 0, "whole", &mut |left| left).await;
@@ -187,7 +187,7 @@ pub(super) async fn check(capabilities: Capabilities, script: &[Say]) {
     }
 }
 
-/// In slices of any length, which may be longer than a statement that is read whole.
+/// Plays the script in slices of any length, which may be longer than a statement that is read whole.
 pub(super) async fn check_at_random(script: &[Say], seeds: u64) {
     for seed in 0..seeds {
         let mut random = StdRng::seed_from_u64(seed);

@@ -167,7 +167,7 @@ async fn a_store_that_was_put_back_is_noticed_at_the_start() {
         matches!(&refused, StoreError::Suspect { reason, .. } if reason.contains("witness")),
         "{refused}"
     );
-    // The proxy's transaction tells it, before its watchdog has looked.
+    // The proxy's transaction finds it, before its watchdog has looked.
     let told = newcomer.compare_and_set(&key, Some(stands), b"1").await;
     assert!(matches!(told, Err(StoreError::Suspect { .. })), "{told:?}");
 }
