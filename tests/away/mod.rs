@@ -129,7 +129,8 @@ fn start(server: &Server, etcd: &Etcd, rules: &str) -> Proxy {
     }
     client.run("CREATE TABLE away.free (id BIGINT NOT NULL PRIMARY KEY AUTO_INCREMENT, a BIGINT NOT NULL)");
     let config = proxy::config(&server.address()).replace("verify = \"always\"", "verify = \"off\"");
-    let store = format!("[store]\nkind = \"etcd\"\nendpoints = {}\n", etcd.endpoints_toml());
+    let store =
+        format!("[store]\nkind = \"etcd\"\nendpoints = {}\ndeadline = \"1s\"\n", etcd.endpoints_toml());
     Proxy::start(&(config + &store), &[("away", rules)])
 }
 
@@ -193,7 +194,7 @@ fn ruled_inserts_go_on_while_etcd_is_away() {
     ));
     for end in &ends {
         announce(&format!(
-            "away: {:?}: the reserve lasted {:.1} s, 1467 {:.2} s behind the statement, service {:.2} s behind etcd's return",
+            "away: {:?}: the reserve lasted {:.1} s, 1467 {:.2} s after the statement, service {:.2} s after etcd's return",
             end.how,
             end.reserve_lasted.as_secs_f64(),
             end.refused_after.as_secs_f64(),

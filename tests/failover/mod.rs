@@ -79,7 +79,7 @@ fn rows_of_a_dead_primary_are_loaded_back_without_a_collision() {
     }
     announce(&format!(
         "failover: {passed} of {drills} drills passed: {rows} ruled rows loaded back, 0 collisions ({collisions} native), writes \
-         went on {:.1} s behind the promotion at most",
+         went on {:.1} s after the promotion at most",
         slowest.as_secs_f64()
     ));
 }
@@ -217,7 +217,7 @@ impl Figures {
     fn text(&self) -> String {
         format!(
             "{} ruled rows acknowledged, {} more stored; not replicated at the kill: {} ruled, {} native; collisions when loaded \
-             back: {} ruled, {} native; ruled rows again {:.2} s behind the kill, {:.2} s behind the promotion, for all writers \
+             back: {} ruled, {} native; ruled rows again {:.2} s after the kill, {:.2} s after the promotion, for all writers \
              {:.2} s (native {:.2} s), {} statements refused meanwhile",
             self.acknowledged,
             self.not_acknowledged,
