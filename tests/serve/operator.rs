@@ -164,8 +164,16 @@ fn bounds_of_running_proxies_are_raised_in_etcd() {
     check(&proxy, &format!("raise {DB}.g --to 60000"), 1, &["which is above 60000"]);
     let ids: Vec<_> = (0..50).map(|_| insert_id(&mut client, INSERT)).collect();
     assert!(ids.is_sorted() && *ids.last().unwrap() >= 70_000, "{ids:?}");
-    server.client().run(format!("INSERT INTO {DB}.t VALUES(90000, NULL)"));
-    check(&proxy, &format!("raise {DB}.g --above-tables"), 0, &["to 90001\n"]);
+    let is_raised = |id: u64| {
+        server.client().run(format!("INSERT INTO {DB}.t VALUES({id}, NULL)"));
+        let (code, text) = store(&proxy, &format!("raise {DB}.g --above-tables"));
+        assert_eq!(code, Some(0), "{text}");
+        let is_raised = text.contains(&format!("to {}\n", id + 1));
+        // A proxy that lost its lock on a busy machine looks at the table when it has it again, and may be the first.
+        assert!(is_raised || text.contains(" is already at "), "{text}");
+        is_raised
+    };
+    assert!((1..=60).any(|nth| is_raised(nth * 100_000)), "the proxy was first each time");
     let keys = etcd.ctl(0, &["get", "--prefix", "--keys-only", ""]);
     assert!(!keys.contains("suspect") && keys.matches("witness/").count() == 1, "{keys}");
 }
