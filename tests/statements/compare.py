@@ -38,10 +38,14 @@ class Side:
         self.client.close()
 
 
-def is_gap(ids, other_ids):
-    """True if the last rows alone have other ids through the proxy, and only because a block, or several, of as many ids was not used."""
-    shifts = [other - one for one, other in zip(ids, other_ids) if one is not None and other is not None and one != other]
-    return len(set(shifts)) == 1 and shifts[0] > 0 and shifts[0] % len(shifts) == 0
+def is_gap(ids, other_ids, stored):
+    """
+    True if just the rows that the statement has stored (two or more, the first of `ids`) have other ids through the proxy, and only
+    because a block of as many ids, or several, was not used.
+    """
+    shifts = [other - one if one is not None and other is not None else None for one, other in zip(ids, other_ids)]
+    shifted = shifts[:stored]
+    return stored > 1 and len(set(shifted)) == 1 and (shifted[0] or 0) > 0 and shifted[0] % stored == 0 and not any(shifts[stored:])
 
 
 class Run:
@@ -163,7 +167,7 @@ class Run:
             if not self.loose:
                 first = next(i for i, (a, b) in enumerate(zip(reversed(ids), reversed(other_ids))) if a != b)
                 shown = f"natively {ids[::-1][first:first + 5]}, through the proxy {other_ids[::-1][first:first + 5]}"
-                self.find("gap" if is_gap(ids, other_ids) else "ids", shown, statement)
+                self.find("gap" if is_gap(ids, other_ids, native[-1].affected) else "ids", shown, statement)
             return True
         told = [[answer.insert_id for answer in answers] for answers in (native, proxied)]
         if told[0] != told[1]:
