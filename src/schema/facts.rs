@@ -14,7 +14,7 @@ use crate::ids::layout::Moment;
 use crate::rules::model::ColumnShape;
 use crate::table_name::{NameCase, TableName};
 
-pub use accounts::{Accounts, PUBLIC, Right, Scope};
+pub use accounts::{Accounts, PUBLIC, Privilege, Scope};
 pub use server::ServerFacts;
 
 /// All that is read of the backend for a version of the rules.

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use crate::lint::checks::grants::{Grants, dialect_server, like};
 use crate::lint::finding::{Code, Finding, Where};
 use crate::lint::survey::{Live, Survey};
-use crate::schema::facts::{Accounts, ColumnFacts, PUBLIC, Right, Scope};
+use crate::schema::facts::{Accounts, ColumnFacts, PUBLIC, Privilege, Scope};
 use crate::sql::dialect::ServerKind;
 use crate::sql::name::{quoted, same_column};
 use crate::table_name::NameCase;
@@ -131,7 +131,7 @@ impl Judged<'_> {
 /// An account with its roles.
 struct Account<'a> {
     name: &'a str,
-    rights: Vec<&'a Right>,
+    rights: Vec<&'a Privilege>,
     case: NameCase,
 }
 
@@ -158,7 +158,7 @@ impl<'a> Account<'a> {
     /// True if the account has the right on the whole schema, not on some of its tables alone.
     fn has(&self, privilege: &str, schema: &str) -> bool {
         self.rights.iter().any(|right| {
-            right.privilege == privilege
+            right.name == privilege
                 && match &right.on {
                     Scope::All => true,
                     Scope::Schema(pattern) => like(pattern, schema),
@@ -174,7 +174,7 @@ impl<'a> Account<'a> {
             return Reach::Whole;
         }
         let mut columns = Vec::new();
-        for right in self.rights.iter().filter(|right| right.privilege == privilege) {
+        for right in self.rights.iter().filter(|right| right.name == privilege) {
             match &right.on {
                 Scope::Table { schema, table } if is_one(schema, table) => return Reach::Whole,
                 Scope::Column { schema, table, column } if is_one(schema, table) => columns.push(&**column),

@@ -1,6 +1,6 @@
 use super::Severity::{Note, Warning};
 use super::{Case, Code};
-use crate::schema::facts::{Right, Scope};
+use crate::schema::facts::{Privilege, Scope};
 
 /// Rights of one account, each as `PRIVILEGE`, `PRIVILEGE(column)` on the table, `PRIVILEGE ON TABLE` or `PRIVILEGE ON SCHEMA`.
 fn with(account: &str, rights: &[&str]) -> Case {
@@ -20,9 +20,9 @@ fn add(case: Case, account: &str, rights: &[&str]) -> Case {
         } else {
             (*text, Scope::All)
         };
-        Right { privilege: privilege.to_owned(), on }
+        Privilege { name: privilege.to_owned(), on }
     };
-    let rights: Vec<Right> = rights.iter().map(right).collect();
+    let rights: Vec<Privilege> = rights.iter().map(right).collect();
     case.facts(|facts| drop(facts.accounts.rights.insert(account.to_owned(), rights)))
 }
 

@@ -17,7 +17,7 @@ use crate::proxy::decide::{Basis, execution, text};
 use crate::proxy::known::Known;
 use crate::proxy::known::explicit::ExplicitIds;
 use crate::proxy::known::explicit::set_id::{NextIds, SetId};
-use crate::proxy::known::need::{Need, Right, Supplied, Unsent};
+use crate::proxy::known::need::{IdRight, Need, Supplied, Unsent};
 use crate::proxy::known::note::Note;
 use crate::proxy::known::rights::Rights;
 use crate::proxy::known::session_state::SessionState;
@@ -140,7 +140,7 @@ fn known(words: &[&str]) -> Known {
     };
     if !has("rights are not known") {
         for table in ["orders", "strict", "kept"] {
-            for right in [Right::Insert, Right::Update] {
+            for right in [IdRight::Insert, IdRight::Update] {
                 allowed.note(&(b"app".to_vec(), None), right, TableName::new("shop", table));
             }
         }

@@ -40,7 +40,7 @@ pub(crate) enum Need {
     /// uses it.
     SetId { taken_for: Option<Arc<Target>> },
     /// A question: does the session's user have this right?
-    Right(Right, Arc<Target>),
+    Right(IdRight, Arc<Target>),
     /// A look at the table's highest id.
     Look(Arc<Target>),
     /// `n` ids, which are not at hand.
@@ -66,7 +66,7 @@ impl From<plan::PlanNeed> for Need {
 
 /// A right to the id's column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Right {
+pub(crate) enum IdRight {
     Insert,
     /// SELECT and UPDATE: `id=LAST_INSERT_ID(id)` needs both.
     Update,

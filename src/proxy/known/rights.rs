@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 
 use crate::mysql::error::{err_payload, parse_err};
 use crate::proxy::known::answered::Answered;
-use crate::proxy::known::need::{Need, Right, Unsent};
+use crate::proxy::known::need::{IdRight, Need, Unsent};
 use crate::rewrite::plan::target::Target;
 use crate::rewrite::plan::{InsertPlan, Plan};
 use crate::sql::name;
@@ -36,14 +36,14 @@ type Account = (Vec<u8>, Option<IpAddr>);
 
 /// The rights that accounts are known to have, for all sessions of the proxy.
 #[derive(Debug, Default)]
-pub struct Allowed(Mutex<HashMap<Account, HashSet<(Right, TableName)>>>);
+pub struct Allowed(Mutex<HashMap<Account, HashSet<(IdRight, TableName)>>>);
 
 impl Allowed {
-    fn has(&self, account: &Account, right: Right, table: TableName) -> bool {
+    fn has(&self, account: &Account, right: IdRight, table: TableName) -> bool {
         self.0.lock().get(account).is_some_and(|rights| rights.contains(&(right, table)))
     }
 
-    pub(crate) fn note(&self, account: &Account, right: Right, table: TableName) {
+    pub(crate) fn note(&self, account: &Account, right: IdRight, table: TableName) {
         let mut all = self.0.lock();
         if all.values().map(HashSet::len).sum::<usize>() >= REMEMBERED_MAX {
             all.clear();
@@ -71,7 +71,7 @@ enum Answer {
 pub(crate) struct Rights {
     account: Account,
     all: Arc<Allowed>,
-    own: Vec<(Right, TableName)>,
+    own: Vec<(IdRight, TableName)>,
     /// Tables whose ids it may not update. Another session asks again.
     cannot_update: Vec<TableName>,
     answers: Vec<(TableName, Answer)>,
@@ -123,21 +123,21 @@ impl Rights {
         self.answers.clear();
     }
 
-    fn is_own(&self, right: Right, target: &Target) -> bool {
+    fn is_own(&self, right: IdRight, target: &Target) -> bool {
         self.own.iter().any(|(own, table)| *own == right && table.is(target.named()))
     }
 
-    fn has(&self, right: Right, target: &Target) -> bool {
+    fn has(&self, right: IdRight, target: &Target) -> bool {
         self.is_own(right, target) || self.all.has(&self.account, right, name_of(target))
     }
 
     /// Notes the right for this session alone, which then asks nobody.
-    fn note_own(&mut self, right: Right, target: &Target) {
+    fn note_own(&mut self, right: IdRight, target: &Target) {
         self.own.push((right, name_of(target)));
     }
 
     /// The server has let the account use it, or would.
-    pub(crate) fn note(&mut self, right: Right, target: &Target) {
+    pub(crate) fn note(&mut self, right: IdRight, target: &Target) {
         if self.is_own(right, target) {
             return;
         }
@@ -153,18 +153,18 @@ impl Rights {
         }
     }
 
-    pub(crate) fn answered(&mut self, right: Right, target: &Target, answered: Answered) {
+    pub(crate) fn answered(&mut self, right: IdRight, target: &Target, answered: Answered) {
         match answered {
             Ok(_) => self.note(right, target),
             Err(error)
-                if right == Right::Update
+                if right == IdRight::Update
                     && RIGHT_MISSING.contains(&error.code)
                     && !error.text.starts_with("INSERT ") =>
             {
                 self.cannot_update.push(name_of(target));
             }
             // The statement itself shows it.
-            Err(_) if right == Right::Update => self.note_own(right, target),
+            Err(_) if right == IdRight::Update => self.note_own(right, target),
             Err(error) if RIGHT_MISSING.contains(&error.code) => {
                 let told = with_remedy(&error.payload, target).unwrap_or(error.payload);
                 self.answers.push((name_of(target), Answer::Denied(told)));
@@ -174,10 +174,10 @@ impl Rights {
     }
 
     /// The server could not be asked.
-    pub(crate) fn unsure(&mut self, right: Right, target: &Target) {
+    pub(crate) fn unsure(&mut self, right: IdRight, target: &Target) {
         match right {
-            Right::Insert => self.answers.push((name_of(target), Answer::Unsure)),
-            Right::Update => self.note_own(right, target),
+            IdRight::Insert => self.answers.push((name_of(target), Answer::Unsure)),
+            IdRight::Update => self.note_own(right, target),
         }
     }
 
@@ -189,8 +189,8 @@ impl Rights {
     /// `None`: no INSERT does, the right is known, or the text reads counts of warnings, which the question would reset.
     pub(crate) fn update_is_unknown(&self, plan: &Plan, reads_warnings: impl Fn() -> bool) -> Option<Need> {
         let mut telling = plan.inserts.iter().filter(|insert| insert.updates_id());
-        let unknown = telling.find(|insert| !self.has(Right::Update, &insert.target))?;
-        (!reads_warnings()).then(|| Need::Right(Right::Update, unknown.target.clone()))
+        let unknown = telling.find(|insert| !self.has(IdRight::Update, &insert.target))?;
+        (!reads_warnings()).then(|| Need::Right(IdRight::Update, unknown.target.clone()))
     }
 
     /// The statement that they were for is decided.
@@ -212,7 +212,7 @@ impl Rights {
         let mut asked = plan.inserts.iter().filter(takes);
         asked.find_map(|insert| {
             let target = &insert.target;
-            if self.has(Right::Insert, target) {
+            if self.has(IdRight::Insert, target) {
                 return None;
             }
             let takes_few = insert.ids <= UNASKED_IDS_MAX && insert.stage.is_none();
@@ -222,7 +222,7 @@ impl Rights {
                 Some((_, Answer::Denied(_))) if insert.statement > 0 && takes_few => None,
                 Some((_, Answer::Denied(error))) => Some(Unsent::Failed(error.clone())),
                 None if takes_few && reads_warnings() => None,
-                None => Some(Need::Right(Right::Insert, target.clone()).into()),
+                None => Some(Need::Right(IdRight::Insert, target.clone()).into()),
             }
         })
     }
@@ -231,7 +231,7 @@ impl Rights {
 #[cfg(test)]
 mod tests {
     use super::Allowed;
-    use crate::proxy::known::need::Right::{Insert, Update};
+    use crate::proxy::known::need::IdRight::{Insert, Update};
     use crate::table_name::TableName;
 
     #[test]

@@ -9,7 +9,7 @@ use crate::mysql::packet::{HEADER_BYTES, Header, first_of_payload, put_packets};
 use crate::mysql::reader::{Malformed, Reader};
 use crate::mysql::response::{Control, Follower, Kind, PrepareOk, ResponseProgress};
 use crate::proxy::known::inserts::Settled;
-use crate::proxy::known::need::Right;
+use crate::proxy::known::need::IdRight;
 use crate::proxy::known::note::Note;
 use crate::proxy::known::rights::with_remedy;
 use crate::proxy::relay::answers::ERR;
@@ -402,7 +402,7 @@ impl Relay {
                 }
             }
             for insert in inserts.iter().filter(|_| succeeded) {
-                self.known.rights.note(Right::Insert, &insert.target);
+                self.known.rights.note(IdRight::Insert, &insert.target);
             }
         }
     }

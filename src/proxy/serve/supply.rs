@@ -8,7 +8,7 @@ use crate::mysql::command::Command;
 use crate::mysql::error::Refusal;
 use crate::mysql::response::PrepareOk;
 use crate::proxy::decide::verdict::{refused, state_unknown};
-use crate::proxy::known::need::{Need, Right};
+use crate::proxy::known::need::{IdRight, Need};
 use crate::proxy::known::statements::Kept;
 use crate::proxy::known::temporary::{answer, question};
 use crate::proxy::relay::own::Question;
@@ -86,12 +86,12 @@ impl Session {
     }
 
     /// Has the server prepare an INSERT of an id into the table: it says then whether the account may.
-    async fn ask_right(&mut self, right: Right, target: &Target) -> Result<(), Stop> {
+    async fn ask_right(&mut self, right: IdRight, target: &Target) -> Result<(), Stop> {
         let (schema, name) = target.named();
         let (schema, name, column) = (quoted(schema), quoted(name), quoted(target.id_column()));
         let update = match right {
-            Right::Insert => String::new(),
-            Right::Update => format!(" ON DUPLICATE KEY UPDATE {column}=LAST_INSERT_ID({column})"),
+            IdRight::Insert => String::new(),
+            IdRight::Update => format!(" ON DUPLICATE KEY UPDATE {column}=LAST_INSERT_ID({column})"),
         };
         let sql = format!("INSERT INTO {schema}.{name} ({column}) VALUES (NULL){update}");
         match self.relay.known.session.written(&sql) {

@@ -19,19 +19,19 @@ pub const PUBLIC: &str = "'PUBLIC'@''";
 /// Accounts and roles as the server writes them: `'app'@'%'`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Accounts {
-    pub rights: BTreeMap<String, Vec<Right>>,
+    pub rights: BTreeMap<String, Vec<Privilege>>,
     /// The roles that are granted to each. Whether they are active shows in a session only.
     pub roles: BTreeMap<String, BTreeSet<String>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Right {
+pub struct Privilege {
     /// Words in upper case, as in "CREATE TEMPORARY TABLES".
-    pub privilege: String,
+    pub name: String,
     pub on: Scope,
 }
 
-/// The place that a right is for. `Schema` is a pattern with `_` and `%`.
+/// The place that a privilege is for. `Schema` is a pattern with `_` and `%`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scope {
     All,
@@ -53,8 +53,8 @@ impl Accounts {
                 "SELECT grantee, privilege_type{columns} FROM information_schema.{view} WHERE privilege_type IN {PRIVILEGES}"
             );
             let rows: Vec<Row> = limited(conn.query(sql)).await?;
-            for (grantee, right) in rows.iter().filter_map(right) {
-                accounts.rights.entry(grantee).or_default().push(right);
+            for (grantee, privilege) in rows.iter().filter_map(privilege) {
+                accounts.rights.entry(grantee).or_default().push(privilege);
             }
         }
         accounts.roles = roles(conn).await;
@@ -62,7 +62,7 @@ impl Accounts {
     }
 }
 
-fn right(row: &Row) -> Option<(String, Right)> {
+fn privilege(row: &Row) -> Option<(String, Privilege)> {
     let text = |at| row.get_opt::<String, _>(at)?.ok();
     let on = match (text(2), text(3), text(4)) {
         (None, ..) => Scope::All,
@@ -70,7 +70,7 @@ fn right(row: &Row) -> Option<(String, Right)> {
         (Some(schema), Some(table), None) => Scope::Table { schema, table },
         (Some(schema), Some(table), Some(column)) => Scope::Column { schema, table, column },
     };
-    Some((text(0)?, Right { privilege: text(1)?.to_uppercase(), on }))
+    Some((text(0)?, Privilege { name: text(1)?.to_uppercase(), on }))
 }
 
 /// Each server has one of the tables. None where the account may not read it.

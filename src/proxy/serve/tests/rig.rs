@@ -22,7 +22,7 @@ use crate::proxy::connect::stream::buffers::Wire;
 use crate::proxy::decide::text::judge;
 use crate::proxy::decide::verdict::Verdict;
 use crate::proxy::known::explicit::set_id::{SET_ID_SQL, SetId};
-use crate::proxy::known::need::Right;
+use crate::proxy::known::need::IdRight;
 use crate::proxy::relay::own::Question;
 use crate::proxy::serve::session::{Session, basis};
 use crate::proxy::settings::{Settings, Verify};
@@ -95,7 +95,7 @@ impl Rig {
             forwarded_address: None,
         };
         let shared = Shared::new(login, Arc::new(tables), Duration::from_secs(1), Verify::Always, draining);
-        for right in [Right::Insert, Right::Update] {
+        for right in [IdRight::Insert, IdRight::Update] {
             shared.allowed.note(&(b"u".to_vec(), None), right, TableName::new("s", "t"));
         }
         let here = shared.sessions.enter();
