@@ -43,9 +43,10 @@ def is_gap(ids, other_ids, stored):
     True if just the rows that the statement has stored (two or more, the first of `ids`) have other ids through the proxy, and only
     because a block of as many ids, or several, was not used.
     """
-    shifts = [other - one if one is not None and other is not None else None for one, other in zip(ids, other_ids)]
-    shifted = shifts[:stored]
-    return stored > 1 and len(set(shifted)) == 1 and (shifted[0] or 0) > 0 and shifted[0] % stored == 0 and not any(shifts[stored:])
+    if stored < 2 or None in ids[:stored] + other_ids[:stored] or ids[stored:] != other_ids[stored:]:
+        return False
+    shift, *others = {other - one for one, other in zip(ids[:stored], other_ids[:stored])}
+    return not others and shift > 0 and shift % stored == 0
 
 
 class Run:
