@@ -54,7 +54,12 @@ passes() { # CARGO_TEST_ARGUMENT...
     if [[ -z ${CONTROLS["$*"]:-} ]]; then
         CONTROLS["$*"]=fail
         if (cd "$TREE" && cargo test --locked --quiet --no-run "$@" >"$log" 2>&1 &&
-            timeout "$TEST_SECONDS_MAX" cargo test --locked "$@" >"$log" 2>&1); then CONTROLS["$*"]=pass; fi
+            timeout "$TEST_SECONDS_MAX" cargo test --locked "$@" >"$log" 2>&1); then
+            CONTROLS["$*"]=pass
+        else
+            echo "without a mutant: cargo test $*"
+            tail -n 30 "$log"
+        fi
     fi
     [[ ${CONTROLS["$*"]} == pass ]]
 }
@@ -71,7 +76,7 @@ control() { # NAME...
 noticed() { # NAME
     local file=$PATCHES/$1.patch args status=0
     read -ra args < <(header Tests "$file")
-    passes "${args[@]}" || { tail -n 30 "$log"; echo "FAILED: $1: its tests fail with the guard too (cargo test ${args[*]})"; return 1; }
+    passes "${args[@]}" || { echo "FAILED: $1: its tests fail with the guard too (cargo test ${args[*]})"; return 1; }
     change "$file" >"$log" 2>&1 || { cat "$log"; echo "FAILED: $1: the patch no longer fits"; return 1; }
     if ! (cd "$TREE" && cargo test --locked --quiet --no-run "${args[@]}" >"$log" 2>&1); then
         tail -n 30 "$log"
