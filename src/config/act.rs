@@ -48,6 +48,7 @@ pub(super) fn config(
         proxy: proxy?,
         control,
         store: StoreSettings { kind: store, deadline: keys.store.deadline.0 },
+        others_may_write: keys.state.others_may_write,
         rules: RulesSettings { path: source.resolve(&keys.rules.path), watch: keys.rules.watch },
         rewrite: RewriteSettings { verify: keys.rewrite.verify, on_doubt: keys.rewrite.on_doubt },
         http: http(source),

@@ -262,11 +262,13 @@ pub struct State {
     /// Folder for files of this proxy, for example the certificate that it makes on its first start.
     #[schemars(length(min = 1))]
     pub path: PathBuf,
+    /// Start although others can write to state.path or to the folder of store.path, or replace them. For the volume of a container that no other program can reach.
+    pub others_may_write: bool,
 }
 
 impl Default for State {
     fn default() -> Self {
-        State { path: "rowstamp.state".into() }
+        State { path: "rowstamp.state".into(), others_may_write: false }
     }
 }
 

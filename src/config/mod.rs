@@ -34,6 +34,8 @@ pub struct Config {
     /// Rowstamp's own account on the backend.
     pub control: Option<Account>,
     pub store: StoreSettings,
+    /// `state.others_may_write`
+    pub others_may_write: bool,
     pub rules: RulesSettings,
     pub rewrite: RewriteSettings,
     /// `None`: nothing is served.

@@ -25,7 +25,7 @@ impl Effect {
 }
 
 /// Keys of [`Effect::Restart`]; `*`: all that begin so, but for those that [`ACTS`] names.
-const WAITS: [&str; 16] = [
+const WAITS: [&str; 17] = [
     "listen.address",
     "listen.proxy_protocol",
     "listen.proxy_protocol_from",
@@ -37,6 +37,7 @@ const WAITS: [&str; 16] = [
     "store.*",
     "proxy.name",
     "state.path",
+    "state.others_may_write",
     "log.format",
     "admin.address",
     "http.address",
@@ -101,6 +102,7 @@ pub fn reloaded(old: &Config, new: Config) -> (Config, Vec<&'static str>) {
     keep!("store.*", store.kind);
     keep!("proxy.name", proxy.name);
     keep!("state.path", proxy.state_path);
+    keep!("state.others_may_write", others_may_write);
     let at = |config: &Config| config.http.as_ref().map(|http| http.address.clone());
     if at(&acting) != at(old) {
         waiting.push("http.address");

@@ -12,15 +12,40 @@ const OTHERS_WRITE: u32 = 0o002;
 const GROUP_WRITES: u32 = 0o020;
 const STICKY: u32 = 0o1000;
 
-/// An error where others can write to the folder, or put another in its place. One that is not
-/// there yet is made by us.
-pub(crate) fn be_ours(key: &str, folder: &Path) -> anyhow::Result<()> {
-    shut_to_others(folder).with_context(|| key.to_owned())
+/// An error where others can write to the folder, or put another in its place, unless `others_may_write`: then a warning in the log. A
+/// folder that is not there yet is made by us.
+pub(crate) fn be_ours(key: &str, folder: &Path, others_may_write: bool) -> anyhow::Result<()> {
+    if let Some(open) = open_to_others(folder).with_context(|| key.to_owned())? {
+        if !others_may_write {
+            return Err(open.error()).with_context(|| key.to_owned());
+        }
+        tracing::warn!(key, "{}, which state.others_may_write allows", open.found);
+    }
+    Ok(())
 }
 
-/// [`be_ours`], without the key.
-pub(super) fn shut_to_others(folder: &Path) -> anyhow::Result<()> {
-    let Ok(path) = std::path::absolute(folder) else { return Ok(()) };
+/// [`be_ours`], without the key and the log.
+pub(super) fn shut_to_others(folder: &Path, others_may_write: bool) -> anyhow::Result<()> {
+    match open_to_others(folder)? {
+        Some(open) if !others_may_write => Err(open.error()),
+        _ => Ok(()),
+    }
+}
+
+/// A folder that others can write to.
+struct Open {
+    found: String,
+    remedy: String,
+}
+
+impl Open {
+    fn error(self) -> anyhow::Error {
+        anyhow::anyhow!("{}; {}", self.found, self.remedy)
+    }
+}
+
+fn open_to_others(folder: &Path) -> anyhow::Result<Option<Open>> {
+    let Ok(path) = std::path::absolute(folder) else { return Ok(None) };
     for link in path.ancestors().filter(|part| part.is_symlink()) {
         let owner = fs::symlink_metadata(link)?.uid();
         if ![0, own_user()].contains(&owner) {
@@ -32,7 +57,7 @@ pub(super) fn shut_to_others(folder: &Path) -> anyhow::Result<()> {
         }
     }
     // The part of the path that is there, without links.
-    let Some(there) = path.ancestors().find_map(|part| part.canonicalize().ok()) else { return Ok(()) };
+    let Some(there) = path.ancestors().find_map(|part| part.canonicalize().ok()) else { return Ok(None) };
     let is_itself = path.canonicalize().is_ok();
     for (nth, part) in there.ancestors().enumerate() {
         let Ok(found) = fs::metadata(part) else { continue };
@@ -47,15 +72,25 @@ pub(super) fn shut_to_others(folder: &Path) -> anyhow::Result<()> {
                 0 if is_itself => ("the folder", ""),
                 _ => ("the folder above it", " and replace the folder"),
             };
-            bail!(
-                "{who} can write to {what} {}{why}; run chmod {} {}",
-                part.display(),
-                if who == "everybody" { "o-w" } else { "g-w" },
-                part.display()
-            );
+            let whose = if who == "everybody" { "o-w" } else { "g-w" };
+            let chmod = format!("run chmod {whose} {}", part.display());
+            // Only its owner and root can change its mode.
+            let remedy = if [0, found.uid()].contains(&own_user()) {
+                chmod
+            } else {
+                format!(
+                    "{chmod} as user {}, or, if no other program can reach the folder (the volume of a container), write \
+                     state.others_may_write = true",
+                    found.uid()
+                )
+            };
+            return Ok(Some(Open {
+                found: format!("{who} can write to {what} {}{why}", part.display()),
+                remedy,
+            }));
         }
     }
-    Ok(())
+    Ok(None)
 }
 
 /// An error where we cannot make files in the folder. `is_made`: where it is not there it is made, with those above it.
@@ -107,9 +142,12 @@ mod tests {
 
     #[track_caller]
     fn check(path: &Path, expect: &str) {
-        let said =
-            be_ours("state.path", path).err().map_or_else(|| "fine".to_owned(), |error| format!("{error:#}"));
-        assert!(said.contains(expect), "{}: {said}", path.display());
+        let said = |allowed| {
+            let error = be_ours("state.path", path, allowed).err();
+            error.map_or_else(|| "fine".to_owned(), |error| format!("{error:#}"))
+        };
+        assert!(said(false).contains(expect), "{}: {}", path.display(), said(false));
+        assert_eq!(said(true), "fine", "{}", path.display());
     }
 
     #[test]

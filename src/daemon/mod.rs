@@ -128,9 +128,9 @@ impl Opened {
     ) -> anyhow::Result<(Opened, Option<(Handover, Listener)>)> {
         let hangup = signal(SignalKind::hangup())?;
         let settings = &config.proxy;
-        folders::be_ours("state.path", &settings.state_path)?;
+        folders::be_ours("state.path", &settings.state_path, config.others_may_write)?;
         if let StoreKind::Embedded { path } = &config.store.kind {
-            folders::be_ours("store.path", folder_of(path))?;
+            folders::be_ours("store.path", folder_of(path), config.others_may_write)?;
         }
         let mut login = LoginContext::new(settings.clone())?;
         // All that can fail before the other process gives its place.

@@ -109,7 +109,7 @@ impl Look<'_> {
 
     fn state(&mut self, config: &Config) {
         let folder = &config.proxy.state_path;
-        if self.is_fine("state.path", folders::shut_to_others(folder)) {
+        if self.is_fine("state.path", folders::shut_to_others(folder, config.others_may_write)) {
             self.is_fine("state.path", folders::writable(folder, true));
         }
         let open = doors::settings(config).into_iter().filter(|door| door.address.is_some());
@@ -139,7 +139,7 @@ impl Look<'_> {
 
     async fn store(&mut self, config: &Config, path: &Path, runs: bool) {
         let folder = folder_of(path);
-        let is_fine = self.is_fine("store.path", folders::shut_to_others(folder))
+        let is_fine = self.is_fine("store.path", folders::shut_to_others(folder, config.others_may_write))
             && self.is_fine("store.path", folders::writable(folder, false));
         // Opened as `serve` opens it. One that is not there is not made.
         if is_fine && path.exists() && !runs {

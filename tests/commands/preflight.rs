@@ -143,6 +143,30 @@ fn what_would_stop_serve_is_found() {
     }
 }
 
+/// The volume of a container may have such a mode, and nobody in the container may change it.
+#[test]
+fn a_folder_that_others_can_write_to_is_allowed_by_its_key() {
+    let config = format!(
+        "{PLAIN}listen.address = '127.0.0.1:0'\nhttp.address = 'off'\nstate.path = 'open/state'\nstore.path = 'open/ids.redb'\n"
+    );
+    let mut proxy = Proxy::written(&config, &[("shop", RULES)]);
+    let open = proxy.dir().join("open");
+    fs::create_dir(&open).unwrap();
+    fs::set_permissions(&open, Permissions::from_mode(0o777)).unwrap();
+    let (code, text) = said(proxy.dir(), "check");
+    for (key, what) in
+        [("state.path", "the folder above it open and replace the folder"), ("store.path", "the folder open")]
+    {
+        let expect = format!("{key}: everybody can write to {what}; run chmod o-w open\n");
+        assert!(code == Some(1) && text.contains(&expect), "{text}\nnot {expect}");
+    }
+    fs::write(proxy.dir().join("rowstamp.toml"), format!("{config}state.others_may_write = true\n")).unwrap();
+    let (code, text) = said(proxy.dir(), "check");
+    assert_eq!(code, Some(0), "{text}");
+    proxy.restart();
+    assert!(proxy.log().contains("everybody can write to the folder"), "{}", proxy.log());
+}
+
 #[test]
 fn two_addresses_are_two() {
     let folder = folder();
