@@ -2,6 +2,7 @@
 //! the name in a statement. [`InForce`] has the version that counts, `change` makes the next one, and
 //! `in_force` puts it in the place of the one before. `lookup` finds tables, `take` takes ids.
 
+use std::collections::HashSet;
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -14,7 +15,7 @@ use self::generators::Generators;
 use self::looks::names::Names;
 use self::lookup::{Drawn, Entries};
 use self::shadow::Shadows;
-use crate::ids::bindings::assign;
+use crate::ids::bindings::{Wanted, assign};
 use crate::ids::block::Spacing;
 use crate::ids::sequence::Seed;
 use crate::ids::timestamp::clock::Clock;
@@ -257,7 +258,8 @@ impl Tables {
             locks.settled().await;
         }
         let highest = self.highest(rule, table, read, BINDING_LOCK_SECONDS).await?;
-        self.assign_above(rule, table, highest, None).await
+        let floors = self.assign_above(&[(rule, table, highest)], None).await?;
+        Ok(floors.first().copied().unwrap_or(highest))
     }
 
     /// `schema.table`: its key in the store, and what its lock is named after. Letter case that the
@@ -321,29 +323,47 @@ impl Tables {
         Some((schema, self.generators.with(&rule.generator, Generator::id_max)))
     }
 
-    /// Assigns a table that is locked, and holds ids up to `highest`. `old`: a version that may have
-    /// other generators open.
+    /// Assigns tables that are locked, each with the highest of its ids; returns what the generators' ids must be above. `old`: a version
+    /// that may have other generators open.
     async fn assign_above(
         &self,
-        rule: &Rule,
-        table: &str,
-        highest: u64,
+        tables: &[(&Rule, &str, u64)],
         old: Option<&Tables>,
-    ) -> Result<u64, TableError> {
-        let name = self.table_key(rule, table);
-        let Common { store, owner, .. } = &self.common;
-        let is_sequence = !self.is_timestamp(rule);
-        let assigned = assign(store, &name, &rule.generator.to_string(), is_sequence, owner, highest).await;
-        let assigned = assigned.map_err(|error| TableError::Assign { table: name.clone(), error })?;
-        if let Some(from) = &assigned.moved_from {
-            tracing::info!(table = name, from, to = %rule.generator, floor = assigned.floor, "the table has a new generator");
-            let others = old.into_iter().flat_map(|old| old.generators.all());
-            let all = self.generators.all().into_iter().chain(others).map(|(_, generator)| generator);
-            for generator in all.filter(|generator| generator.name() == from) {
-                generator.follow(&assigned.moves).await;
+    ) -> Result<Vec<u64>, TableError> {
+        let name =
+            |(rule, table, _): &(&Rule, &str, u64)| (self.table_key(rule, table), rule.generator.to_string());
+        let names: Vec<(String, String)> = tables.iter().map(name).collect();
+        let wanted = tables.iter().zip(&names).map(|((rule, _, highest), (table, generator))| Wanted {
+            table,
+            generator,
+            is_sequence: !self.is_timestamp(rule),
+            floor_of_table: *highest,
+        });
+        let wanted: Vec<Wanted<'_>> = wanted.collect();
+        let Common { store, owner, progress, .. } = &self.common;
+        let (assigned, moves) =
+            assign(store, &wanted, owner, |more| progress.add(more)).await.map_err(|error| {
+                TableError::Assign {
+                    table: names.first().map_or_else(String::new, |(table, _)| table.clone()),
+                    error,
+                }
+            })?;
+        let mut left = HashSet::new();
+        for (assigned, (table, to)) in assigned.iter().zip(&names) {
+            if let Some(from) = &assigned.moved_from {
+                tracing::info!(table, from, to, floor = assigned.floor, "the table has a new generator");
+                left.insert(from);
             }
         }
-        Ok(assigned.floor)
+        if !left.is_empty() {
+            let others = old.into_iter().flat_map(|old| old.generators.all());
+            for (_, generator) in self.generators.all().into_iter().chain(others) {
+                if left.contains(&generator.name().to_owned()) {
+                    generator.follow(&moves).await;
+                }
+            }
+        }
+        Ok(assigned.into_iter().map(|assigned| assigned.floor).collect())
     }
 
     pub(crate) fn has_rules(&self) -> bool {

@@ -260,9 +260,7 @@ pub async fn run(
     reloads.shutdown().await;
     tell_opinions(&shared.load().verifier);
     shadow::counts::log(tables.shadow(), &mut Vec::new());
-    for generator in tables.generators() {
-        generator.close().await;
-    }
+    tables.close_generators().await;
     store.close().await;
 }
 

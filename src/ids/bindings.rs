@@ -1,24 +1,38 @@
 //! Tables assigned to generators in the store: while rules change from one generator to another, two must not issue for
 //! one table.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Map;
 
-use super::fence::{issued_below, raise_bound};
+use super::fence::{raise_bounds, write_all};
 use super::nodes::living;
 use super::slots::ID_MAX;
-use crate::ids::fence::moves::Moves;
+use crate::ids::fence::moves::{Issuers, Moves};
 use crate::store::record::{change, decode, encode};
-use crate::store::{
-    BindingRecord, CREATED_AT_ONCE_MAX, FORMAT, Json, Key, Outcome, Revision, Store, StoreError, Versioned,
-};
+use crate::store::{BindingRecord, FORMAT, Key, Store, StoreError, Versioned, Write};
 
 /// Each attempt lost a race, or its answer.
 const ATTEMPTS_MAX: u32 = 16;
 
-/// The result of an assignment: what the generator must be above before it issues for the table.
+/// More bindings are read by one list.
+const READ_ALONE_MAX: usize = 10;
+
+/// A table to be assigned to a generator.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted<'a> {
+    /// `schema.table`
+    pub table: &'a str,
+    /// `schema.name`
+    pub generator: &'a str,
+    /// False: a timestamp generator, whose bound is no id. What it must stay above stands in the binding alone.
+    pub is_sequence: bool,
+    /// max(MAX(id), AUTO_INCREMENT counter) of the table.
+    pub floor_of_table: u64,
+}
+
+/// The result of an assignment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use = "the generator's ids must be above the floor before it issues for the table"]
 pub struct Assigned {
@@ -26,126 +40,110 @@ pub struct Assigned {
     pub floor: u64,
     /// The generator that issued for the table before, if it was another.
     pub moved_from: Option<String>,
-    /// The changes that this made in the old generator's records. A process that has that generator open continues by them.
-    pub moves: Moves,
 }
 
-/// Assigns `schema.table` to the generator `schema.name`. `floor_of_table`: max(MAX(id), AUTO_INCREMENT counter) of the
-/// table. Where it was assigned to another generator, the new one's bound is first raised to the other's; that of a timestamp
-/// generator (`is_sequence` is false) is no id: what it must stay above stands in the binding alone.
+/// A table on its way to its generator.
+struct Table<'a> {
+    wanted: &'a Wanted<'a>,
+    key: Key,
+    assigned: Assigned,
+}
+
+/// Assigns tables to generators, all together; the results are in their order. Where a table was assigned to another generator,
+/// the new one's bound is first raised to the other's. `progress` hears how many tables more are assigned.
 ///
 /// A proxy that has the old rules goes on issuing from the old generator, and raises its bound past that: so a table moves
 /// only while no other proxy lives.
+///
+/// Also returns the changes that this made in the old generators' records. A process that has such a generator open continues by
+/// them.
 pub async fn assign(
     store: &Arc<dyn Store>,
-    table: &str,
-    generator: &str,
-    is_sequence: bool,
-    owner: &str,
-    floor_of_table: u64,
-) -> Result<Assigned, StoreError> {
-    let key = Key::binding(table);
-    let to = To { store, generator, is_sequence, owner, key: &key };
-    let mut last_error = None;
-    let mut assigned = Assigned { floor: floor_of_table, moved_from: None, moves: Moves::default() };
-    for _ in 0..ATTEMPTS_MAX {
-        let found = store.load(&key).await?;
-        let (expected, old) = match &found {
-            Some(found) => (Some(found.revision), Some(decode::<BindingRecord>(&key, &found.value)?)),
-            None => (None, None),
-        };
-        if let Some(old) = &old {
-            if old.generator == generator {
-                if !is_sequence {
-                    assigned.floor = assigned.floor.max(old.floor);
-                }
-                return to.settled(assigned).await;
-            }
-            alone(&**store, table, &old.generator, owner).await?;
-            // Proxies that were away reserve there no more. The old one may have issued all below its bound.
-            assigned.moves =
-                std::mem::take(&mut assigned.moves).then(Moves::count(&**store, &old.generator).await?);
-            assigned.floor =
-                assigned.floor.max(issued_below(&**store, &old.generator).await?.saturating_sub(1));
-            assigned.moved_from = Some(old.generator.clone());
-            to.raise(assigned.floor).await?;
-        }
-        match write(&**store, &key, expected, old, generator, assigned.floor).await {
-            Ok(true) => return to.settled(assigned).await,
-            Ok(false) => {}
-            Err(error @ StoreError::UnknownOutcome { .. }) => last_error = Some(error),
-            Err(error) => return Err(error),
-        }
-    }
-    Err(last_error.unwrap_or_else(|| too_often(&key)))
-}
-
-/// A table to be assigned, as [`assign`] takes it.
-#[derive(Debug, Clone, Copy)]
-pub struct Wanted<'a> {
-    pub table: &'a str,
-    pub generator: &'a str,
-    pub is_sequence: bool,
-    pub floor_of_table: u64,
-}
-
-/// The bindings that stand, read at one moment. They stay true while this process runs, but for what it changes itself:
-/// a table moves only while no other proxy lives.
-#[derive(Debug, Default)]
-pub struct Standing(HashMap<Key, BindingRecord>);
-
-impl Standing {
-    pub async fn read(store: &dyn Store) -> Result<Standing, StoreError> {
-        let found = store.list(Key::BINDINGS).await?;
-        let read = |(key, found): (Key, Versioned<Json>)| Ok((key.clone(), decode(&key, &found.value)?));
-        Ok(Standing(found.into_iter().map(read).collect::<Result<_, StoreError>>()?))
-    }
-}
-
-/// [`assign`] of many tables, for those where nothing is to be settled: assigned to this generator already, or to none. `None`
-/// for the others, and where the store did not say what it wrote: these are assigned alone.
-pub async fn assign_plain(
-    store: &dyn Store,
     wanted: &[Wanted<'_>],
-    standing: &Standing,
-) -> Result<Vec<Option<Assigned>>, StoreError> {
-    let plain = |floor: u64| Some(Assigned { floor, moved_from: None, moves: Moves::default() });
-    let mut assigned = vec![None; wanted.len()];
-    let mut new = Vec::new();
-    for (nth, (one, assigned)) in wanted.iter().zip(&mut assigned).enumerate() {
-        match standing.0.get(&Key::binding(one.table)) {
-            Some(old) if old.generator == one.generator => {
-                let floor = if one.is_sequence { 0 } else { old.floor };
-                *assigned = plain(one.floor_of_table.max(floor));
-            }
-            Some(_) => {}
-            None => new.push((nth, one)),
-        }
-    }
-    for new in new.chunks(CREATED_AT_ONCE_MAX) {
-        let records: Vec<(Key, Json)> = new.iter().map(|(_, one)| record_of(one)).collect();
-        let written = match store.create_all(&records).await {
-            Ok(written) => written,
-            Err(StoreError::UnknownOutcome { .. }) => vec![false; records.len()],
-            Err(error) => return Err(error),
-        };
-        for ((nth, one), _) in new.iter().zip(written).filter(|(_, written)| *written) {
-            if let Some(assigned) = assigned.get_mut(*nth) {
-                *assigned = plain(one.floor_of_table);
+    owner: &str,
+    progress: impl Fn(usize),
+) -> Result<(Vec<Assigned>, Moves), StoreError> {
+    let mut all: Vec<Table<'_>> = wanted.iter().map(Table::new).collect();
+    let mut moves = Moves::default();
+    let mut open: Vec<&mut Table<'_>> = all.iter_mut().collect();
+    for _ in 0..ATTEMPTS_MAX {
+        let count = open.len();
+        let standing = standing(&**store, &open).await?;
+        let (mut moving, mut new) = (Vec::new(), Vec::new());
+        for (table, stands) in open.into_iter().zip(standing) {
+            match stands {
+                Some(old) if old.value.generator == table.wanted.generator => table.keeps(&old.value),
+                Some(old) => {
+                    table.assigned.moved_from = Some(old.value.generator.clone());
+                    moving.push((table, old));
+                }
+                None => new.push(table),
             }
         }
+        if let Some((table, old)) = moving.first() {
+            alone(&**store, table.wanted.table, &old.value.generator, owner).await?;
+            let mut tables: Vec<&mut Table<'_>> = moving.iter_mut().map(|(table, _)| &mut **table).collect();
+            // Proxies that were away reserve there no more. The old one may have issued all below its bound.
+            moves = moves.then(left(&**store, &mut tables).await?.0);
+            raise(store, owner, &tables).await?;
+        }
+        let replaced = moving.iter().map(|(table, old)| table.write(Some(old)));
+        let writes: Vec<Write> = replaced.chain(new.iter().map(|table| table.write(None))).collect();
+        let written = write_all(&**store, &writes).await?;
+        let tables = moving.into_iter().map(|(table, _)| table).chain(new);
+        open = tables.zip(written).filter(|(_, written)| !written).map(|(table, _)| table).collect();
+        progress(count - open.len());
+        if open.is_empty() {
+            break;
+        }
     }
-    Ok(assigned)
+    if let Some(table) = open.first() {
+        return Err(StoreError::Contended { record: table.key.to_string(), attempts: ATTEMPTS_MAX });
+    }
+    moves = settle(store, owner, &mut all, moves).await?;
+    Ok((all.into_iter().map(|table| table.assigned).collect(), moves))
 }
 
-fn record_of(one: &Wanted<'_>) -> (Key, Json) {
-    let (generator, floor) = (one.generator.to_owned(), one.floor_of_table);
-    let record = BindingRecord { v: FORMAT, generator, floor, unknown: Map::new() };
-    (Key::binding(one.table), encode(&record))
+impl<'a> Table<'a> {
+    fn new(wanted: &'a Wanted<'a>) -> Self {
+        let assigned = Assigned { floor: wanted.floor_of_table, moved_from: None };
+        Table { wanted, key: Key::binding(wanted.table), assigned }
+    }
+
+    /// The table is assigned to its generator already.
+    fn keeps(&mut self, stands: &BindingRecord) {
+        if !self.wanted.is_sequence {
+            self.assigned.floor = self.assigned.floor.max(stands.floor);
+        }
+    }
+
+    fn write(&self, old: Option<&Versioned<BindingRecord>>) -> Write {
+        let record = assigned_to(old.map(|old| &old.value), self.wanted.generator, self.assigned.floor);
+        Write { key: self.key.clone(), expected: old.map(|old| old.revision), value: encode(&record) }
+    }
 }
 
-fn too_often(key: &Key) -> StoreError {
-    StoreError::Contended { record: key.to_string(), attempts: ATTEMPTS_MAX }
+/// The bindings that stand, in the order of the tables.
+async fn standing(
+    store: &dyn Store,
+    tables: &[&mut Table<'_>],
+) -> Result<Vec<Option<Versioned<BindingRecord>>>, StoreError> {
+    let mut found = BTreeMap::new();
+    if tables.len() > READ_ALONE_MAX {
+        found.extend(store.list(Key::BINDINGS).await?);
+    } else {
+        for table in tables {
+            found.extend(store.load(&table.key).await?.map(|stands| (table.key.clone(), stands)));
+        }
+    }
+    let of = |table: &&mut Table<'_>| {
+        let stands = found.get(&table.key).map(|found| {
+            let value = decode(&table.key, &found.value)?;
+            Ok(Versioned { revision: found.revision, value })
+        });
+        stands.transpose()
+    };
+    tables.iter().map(of).collect()
 }
 
 async fn alone(store: &dyn Store, table: &str, generator: &str, owner: &str) -> Result<(), StoreError> {
@@ -160,68 +158,80 @@ async fn alone(store: &dyn Store, table: &str, generator: &str, owner: &str) -> 
     })
 }
 
-/// The generator that a table is assigned to.
-#[derive(Clone, Copy)]
-struct To<'a> {
-    store: &'a Arc<dyn Store>,
-    generator: &'a str,
-    is_sequence: bool,
-    owner: &'a str,
-    key: &'a Key,
+/// The generators that the tables leave are counted up; the tables' floors are then above all that these have issued. Also says of
+/// each table whether its floor has changed.
+async fn left(store: &dyn Store, tables: &mut [&mut Table<'_>]) -> Result<(Moves, Vec<bool>), StoreError> {
+    let names: Vec<String> = tables.iter().filter_map(|table| table.assigned.moved_from.clone()).collect();
+    let names: BTreeSet<&str> = names.iter().map(String::as_str).collect();
+    let moves = Moves::count(store, &names).await?;
+    let issuers = Issuers::read(store, &names).await?;
+    let mut below = BTreeMap::new();
+    for name in names {
+        below.insert(name, issuers.issued_below(name)?);
+    }
+    let mut changed = Vec::with_capacity(tables.len());
+    for table in tables {
+        let old = table.assigned.moved_from.as_deref();
+        let floor = old.and_then(|old| below.get(old)).map_or(0, |below| below.saturating_sub(1));
+        changed.push(floor > table.assigned.floor);
+        table.assigned.floor = table.assigned.floor.max(floor);
+    }
+    Ok((moves, changed))
 }
 
-impl To<'_> {
-    async fn raise(self, floor: u64) -> Result<(), StoreError> {
-        if self.is_sequence {
-            raise_bound(Arc::clone(self.store), self.generator, self.owner, floor.min(ID_MAX) + 1).await?;
-        }
-        Ok(())
+/// Raises the tables' generators above their floors. That of a timestamp generator stands in the binding alone.
+async fn raise(store: &Arc<dyn Store>, owner: &str, tables: &[&mut Table<'_>]) -> Result<(), StoreError> {
+    let mut bounds: BTreeMap<&str, u64> = BTreeMap::new();
+    for table in tables.iter().filter(|table| table.wanted.is_sequence) {
+        let bound = bounds.entry(table.wanted.generator).or_default();
+        *bound = (table.assigned.floor.min(ID_MAX) + 1).max(*bound);
     }
-
-    /// Until the binding changed, other proxies could still open the old generator: its bound counts once more.
-    async fn settled(self, mut assigned: Assigned) -> Result<Assigned, StoreError> {
-        let Some(old) = &assigned.moved_from else { return Ok(assigned) };
-        assigned.moves = std::mem::take(&mut assigned.moves).then(Moves::count(&**self.store, old).await?);
-        let issued_below = issued_below(&**self.store, old).await?;
-        if issued_below > assigned.floor.saturating_add(1) {
-            assigned.floor = issued_below - 1;
-            self.raise(assigned.floor).await?;
-            self.note_floor(assigned.floor).await?;
-        }
-        Ok(assigned)
-    }
-
-    async fn note_floor(self, floor: u64) -> Result<(), StoreError> {
-        let noted = change(&**self.store, self.key, |record: Option<BindingRecord>| match record {
-            // The process that assigns the table to another generator asks for the bounds itself.
-            Some(record) if record.floor >= floor || record.generator != self.generator => None,
-            // A record that somebody has removed is made again: the floor is known here alone.
-            record => Some(assigned_to(record, self.generator, floor)),
-        });
-        noted.await.map(drop)
-    }
+    let bounds: Vec<(String, u64)> =
+        bounds.into_iter().map(|(name, bound)| (name.to_owned(), bound)).collect();
+    raise_bounds(store, owner, &bounds).await
 }
 
-fn assigned_to(old: Option<BindingRecord>, generator: &str, floor: u64) -> BindingRecord {
-    let unknown = old.map_or_else(Map::new, |old| old.unknown);
+/// Until the bindings changed, other proxies could still open the old generators: their bounds count once more.
+async fn settle(
+    store: &Arc<dyn Store>,
+    owner: &str,
+    all: &mut [Table<'_>],
+    moves: Moves,
+) -> Result<Moves, StoreError> {
+    let mut tables: Vec<&mut Table<'_>> =
+        all.iter_mut().filter(|table| table.assigned.moved_from.is_some()).collect();
+    if tables.is_empty() {
+        return Ok(moves);
+    }
+    let (later, changed) = left(&**store, &mut tables).await?;
+    let changed = tables.into_iter().zip(changed).filter(|(_, is_changed)| *is_changed);
+    let changed: Vec<&mut Table<'_>> = changed.map(|(table, _)| table).collect();
+    raise(store, owner, &changed).await?;
+    for table in changed {
+        note_floor(&**store, table).await?;
+    }
+    Ok(moves.then(later))
+}
+
+async fn note_floor(store: &dyn Store, table: &Table<'_>) -> Result<(), StoreError> {
+    let (generator, floor) = (table.wanted.generator, table.assigned.floor);
+    let noted = change(store, &table.key, |record: Option<BindingRecord>| match record {
+        // The process that assigns the table to another generator asks for the bounds itself.
+        Some(record) if record.floor >= floor || record.generator != generator => None,
+        // A record that somebody has removed is made again: the floor is known here alone.
+        record => Some(assigned_to(record.as_ref(), generator, floor)),
+    });
+    noted.await.map(drop)
+}
+
+fn assigned_to(old: Option<&BindingRecord>, generator: &str, floor: u64) -> BindingRecord {
+    let unknown = old.map_or_else(Map::new, |old| old.unknown.clone());
     BindingRecord { v: FORMAT, generator: generator.to_owned(), floor, unknown }
-}
-
-async fn write(
-    store: &dyn Store,
-    key: &Key,
-    expected: Option<Revision>,
-    old: Option<BindingRecord>,
-    generator: &str,
-    floor: u64,
-) -> Result<bool, StoreError> {
-    let record = assigned_to(old, generator, floor);
-    Ok(matches!(store.compare_and_set(key, expected, &encode(&record)).await?, Outcome::Written(_)))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Assigned, Standing, Wanted, assign, assign_plain};
+    use super::{Assigned, Wanted};
     use crate::ids::fence::{bound_of, raise_bound};
     use crate::ids::layout::presets::Preset;
     use crate::ids::nodes::Node;
@@ -236,6 +246,19 @@ mod tests {
     async fn stands(store: &Arc<dyn Store>, table: &str) -> BindingRecord {
         let key = Key::binding(table);
         record::decode(&key, &store.load(&key).await.unwrap().unwrap().value).unwrap()
+    }
+
+    async fn assign(
+        store: &Arc<dyn Store>,
+        table: &str,
+        generator: &str,
+        is_sequence: bool,
+        owner: &str,
+        floor_of_table: u64,
+    ) -> Result<Assigned, StoreError> {
+        let wanted = Wanted { table, generator, is_sequence, floor_of_table };
+        let (mut assigned, _) = super::assign(store, &[wanted], owner, |_| {}).await?;
+        Ok(assigned.remove(0))
     }
 
     /// The floor, and the generator that issued for the table before.
@@ -267,47 +290,57 @@ mod tests {
         assert_eq!(bound_of(&*store, "shop.a").await.unwrap(), 8_000);
     }
 
+    /// 60 tables, 20 of them new, of 30 generators, and what becomes of them with faults of the store.
     #[tokio::test]
-    async fn many_are_bound_at_once_and_what_is_not_plain_alone() {
-        let memory = Arc::new(MemoryStore::new());
-        let store: Arc<dyn Store> = memory.clone();
-        for (table, generator, is_sequence) in
-            [("s.here", "s.a", true), ("s.else", "s.b", true), ("s.time", "s.t", false)]
-        {
-            let _ = assign(&store, table, generator, is_sequence, "p1", 40).await.unwrap();
+    async fn many_move_together_each_above_what_its_generator_has_issued() {
+        let names: Vec<(String, String, String)> = (0..60)
+            .map(|nth| (format!("s.t{nth}"), format!("s.old{}", nth % 15), format!("s.new{}", nth % 15)))
+            .collect();
+        for seed in 0..20 {
+            let memory = Arc::new(MemoryStore::with_faults(seed, Faults::default()));
+            let store: Arc<dyn Store> = memory.clone();
+            for (nth, (table, old, _)) in names.iter().enumerate().skip(20) {
+                let _ = assign(&store, table, old, true, "p1", 40).await.unwrap();
+                raise_bound(store.clone(), old, "p1", 1_000 * (nth as u64 + 1)).await.unwrap();
+            }
+            if seed > 0 {
+                memory.set_faults(Faults {
+                    lost_reply: 100,
+                    lost_request: 100,
+                    false_conflict: 100,
+                    ..Faults::default()
+                });
+            }
+            let wanted = names.iter().map(|(table, _, new)| Wanted {
+                table,
+                generator: new,
+                is_sequence: true,
+                floor_of_table: 9,
+            });
+            let wanted: Vec<Wanted<'_>> = wanted.collect();
+            let calls = memory.calls();
+            let (assigned, moves) = super::assign(&store, &wanted, "p1", |_| {}).await.unwrap();
+            if seed == 0 {
+                // The bindings and who lives are read. The old generators and their nodes are read, counted and read, twice; the new
+                // ones are read, made and read. The bindings are written.
+                assert_eq!(memory.calls() - calls, 2 + 2 * (2 + 1 + 2) + 3 + 1);
+            }
+            memory.set_faults(Faults::default());
+            for (nth, ((table, old, new), assigned)) in names.iter().zip(&assigned).enumerate() {
+                assert_eq!(stands(&store, table).await.generator, *new, "{seed}");
+                let bound = bound_of(&*store, new).await.unwrap();
+                assert!(assigned.floor < bound || nth < 20, "{seed}: {assigned:?} {bound}");
+                if nth < 20 {
+                    assert_eq!(told(assigned), (9, None), "{seed}");
+                } else {
+                    assert_eq!(assigned.moved_from.as_deref(), Some(&**old), "{seed}");
+                    assert_eq!(assigned.floor, bound_of(&*store, old).await.unwrap() - 1, "{seed}");
+                    let key = Key::generator(old);
+                    let record: GeneratorRecord = record::decode(&key, &memory.peek(&key).unwrap()).unwrap();
+                    assert_eq!(moves.after(&key, 0), Some(record.moves), "{seed}");
+                }
+            }
         }
-        let standing = Standing::read(&*store).await.unwrap();
-        let _ = assign(&store, "s.late", "s.b", true, "p2", 5).await.unwrap();
-        let wanted = [
-            ("s.here", "s.a", true),
-            ("s.else", "s.a", true),
-            ("s.new", "s.a", true),
-            ("s.late", "s.a", true),
-            ("s.time", "s.t", false),
-        ];
-        let wanted = wanted.map(|(table, generator, is_sequence)| Wanted {
-            table,
-            generator,
-            is_sequence,
-            floor_of_table: 9,
-        });
-        let floors = async |memory: &MemoryStore| {
-            let assigned = assign_plain(memory, &wanted, &standing).await.unwrap();
-            assigned
-                .iter()
-                .map(|assigned| assigned.as_ref().map(|assigned| assigned.floor))
-                .collect::<Vec<_>>()
-        };
-        // A timestamp generator's floor stands in the binding alone.
-        assert_eq!(floors(&memory).await, [Some(9), None, Some(9), None, Some(40)]);
-        let of = async |table| stands(&store, table).await.generator;
-        assert_eq!(
-            (of("s.new").await, of("s.else").await, of("s.late").await),
-            ("s.a".into(), "s.b".into(), "s.b".into())
-        );
-        // If the store does not say what it wrote, each table is assigned alone.
-        let silent = MemoryStore::with_faults(1, Faults { lost_reply: 1000, ..Faults::default() });
-        assert_eq!(floors(&silent).await, [Some(9), None, None, None, Some(40)]);
     }
 
     #[tokio::test]

@@ -13,16 +13,15 @@
 
 pub mod moves;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use serde_json::Map;
 
-use crate::ids::fence::moves::Moves;
-use crate::ids::layout::Layout;
+use crate::ids::fence::moves::{Issuers, Moves};
 use crate::store::record::{decode, encode, fresh_token};
 use crate::store::{
-    CREATED_AT_ONCE_MAX, FORMAT, GeneratorRecord, Json, Key, Outcome, Revision, Store, StoreError, Versioned,
+    FORMAT, GeneratorRecord, Json, Key, Outcome, Revision, Store, StoreError, Versioned, Write,
 };
 
 const KIND_SEQUENCE: &str = "sequence";
@@ -31,8 +30,8 @@ pub(super) const KIND_TIMESTAMP: &str = "timestamp";
 /// Each attempt lost a race, or its answer; after so many the caller waits before it tries again.
 const ATTEMPTS_MAX: u32 = 16;
 
-/// Fewer sequences are created one by one.
-const CREATED_TOGETHER_MIN: usize = 10;
+/// Fewer sequences are read, and created, one by one.
+const READ_TOGETHER_MIN: usize = 10;
 
 /// The generator or node that a bound is of: a record that is of another kind, or counts by another layout, is refused.
 pub(super) struct Subject {
@@ -108,6 +107,21 @@ impl Fence {
         Self::open_for(store, Subject::sequence(name), owner, bound_min).await
     }
 
+    /// [`Fence::open`], without a question to the store if the record is among those that were read.
+    pub(super) async fn open_by(
+        read: &Records,
+        store: Arc<dyn Store>,
+        name: &str,
+        owner: &str,
+        bound_min: u64,
+    ) -> Result<Self, StoreError> {
+        let subject = Subject::sequence(name);
+        match read.of(&*store, &subject)? {
+            Some(seen) => Self::seen(store, subject, owner, bound_min, (seen, read.era)).await,
+            None => Self::open_for(store, subject, owner, bound_min).await,
+        }
+    }
+
     /// The subject's record, created at `bound_min` or raised to it.
     pub(super) async fn open_for(
         store: Arc<dyn Store>,
@@ -117,6 +131,16 @@ impl Fence {
     ) -> Result<Self, StoreError> {
         let era = store.era();
         let seen = load_or_create(&*store, &subject, owner, bound_min).await?;
+        Self::seen(store, subject, owner, bound_min, (seen, era)).await
+    }
+
+    async fn seen(
+        store: Arc<dyn Store>,
+        subject: Subject,
+        owner: &str,
+        bound_min: u64,
+        (seen, era): (Seen, u64),
+    ) -> Result<Self, StoreError> {
         let (owner, moves) = (owner.to_owned(), seen.record.moves);
         let mut fence = Fence { store, subject, owner, seen, moves, doubt: None, committed: 0, era };
         fence.raise_to(bound_min).await?;
@@ -173,6 +197,8 @@ impl Fence {
         if self.era != era {
             return Ok(false);
         }
+        // If the answer is lost, the record stands as it was handed back.
+        self.committed = self.committed.min(first);
         for _ in 0..ATTEMPTS_MAX {
             if self.bound() != end || first >= end {
                 return Ok(false);
@@ -188,9 +214,31 @@ impl Fence {
         Ok(false)
     }
 
+    /// The write that does what [`Fence::hand_back`] does, if the record stands as it was seen last. `None`: there is nothing to
+    /// hand back, or not so simply.
+    pub(super) fn handing_back(&mut self, first: u64, end: u64) -> Option<Write> {
+        if self.doubt.is_some() || self.store.era() != self.era || self.bound() != end || first >= end {
+            return None;
+        }
+        self.committed = self.committed.min(first);
+        let (owner, token) = (self.owner.clone(), fresh_token());
+        let record = GeneratorRecord { bound: first, owner, token, ..self.seen.record.clone() };
+        let expected = Some(self.seen.revision);
+        Some(Write { key: self.subject.key.clone(), expected, value: encode(&record) })
+    }
+
     pub(super) async fn refresh(&mut self) -> Result<(), StoreError> {
         let found = self.store.load(&self.subject.key).await?;
         self.accept(found)
+    }
+
+    /// Takes the record among those that were read, if it is a later one.
+    pub(super) fn notice(&mut self, read: &Records) -> Result<(), StoreError> {
+        let later = read.found.get(&self.subject.key).filter(|found| found.revision > self.seen.revision);
+        match later {
+            Some(later) if self.doubt.is_none() && self.era == read.era => self.accept(Some(later.clone())),
+            _ => Ok(()),
+        }
     }
 
     /// This proxy has moved a table away itself, and reserves nothing for it any more.
@@ -310,34 +358,104 @@ pub async fn raise_bound(
     Ok(Fence::open(store, name, owner, bound_min).await?.bound())
 }
 
-/// Creates sequences that the store has not, many at once, each at its bound. What the store did not say it wrote is there when it is
-/// opened, or is created then.
-pub async fn create_sequences(
-    store: &dyn Store,
+/// [`raise_bound`] of several.
+pub(super) async fn raise_bounds(
+    store: &Arc<dyn Store>,
     owner: &str,
     wanted: &[(String, u64)],
 ) -> Result<(), StoreError> {
-    // A few are as soon created one by one as the store's are listed.
-    if wanted.len() < CREATED_TOGETHER_MIN {
-        return Ok(());
-    }
-    let there: HashSet<Key> = store.list(Key::GENERATORS).await?.into_iter().map(|(key, _)| key).collect();
-    let new: Vec<(Key, Json)> = wanted
-        .iter()
-        .map(|(name, bound)| {
-            let subject = Subject::sequence(name);
-            let record = encode(&new_record(&subject, owner, *bound));
-            (subject.key, record)
-        })
-        .filter(|(key, _)| !there.contains(key))
-        .collect();
-    for new in new.chunks(CREATED_AT_ONCE_MAX) {
-        match store.create_all(new).await {
-            Ok(_) | Err(StoreError::UnknownOutcome { .. }) => {}
-            Err(error) => return Err(error),
-        }
+    let read = Records::of_raised(&**store, owner, wanted).await?;
+    for (name, bound) in wanted {
+        Fence::open_by(&read, Arc::clone(store), name, owner, *bound).await?;
     }
     Ok(())
+}
+
+/// Records of generators that were read together. A generator that is opened by its record asks the store for nothing: if others have
+/// raised the bound since, the first raise meets their revision, and reads it.
+#[derive(Debug, Default)]
+pub struct Records {
+    found: HashMap<Key, Versioned<Json>>,
+    /// The store's era before the records were read.
+    era: u64,
+}
+
+impl Records {
+    /// The sequences that are wanted, each with the bound at which it begins: those that the store has not are created, many at once. Those that the
+    /// store did not say it wrote are missing here.
+    pub async fn of_sequences(
+        store: &dyn Store,
+        owner: &str,
+        wanted: &[(String, u64)],
+    ) -> Result<Records, StoreError> {
+        // A few are as soon read one by one as the store's are listed.
+        if wanted.len() < READ_TOGETHER_MIN {
+            return Ok(Records::default());
+        }
+        let there = Self::read(store).await?;
+        let new = wanted.iter().map(|(name, bound)| (Subject::sequence(name), *bound));
+        let new: Vec<Write> = new
+            .filter(|(subject, _)| !there.found.contains_key(&subject.key))
+            .map(|(subject, bound)| {
+                let value = encode(&new_record(&subject, owner, bound));
+                Write { key: subject.key, expected: None, value }
+            })
+            .collect();
+        write_all(store, &new).await?;
+        if new.is_empty() { Ok(there) } else { Self::read(store).await }
+    }
+
+    /// The sequences, many at once raised to these bounds, or created at them. A few, and those that the store did not say it wrote, are to
+    /// be raised alone.
+    pub async fn of_raised(
+        store: &dyn Store,
+        owner: &str,
+        wanted: &[(String, u64)],
+    ) -> Result<Records, StoreError> {
+        let read = Self::of_sequences(store, owner, wanted).await?;
+        let mut raised = Vec::new();
+        for (name, bound) in wanted {
+            let subject = Subject::sequence(name);
+            if let Some(seen) = read.of(store, &subject)?
+                && seen.record.bound < *bound
+            {
+                let (owner, token) = (owner.to_owned(), fresh_token());
+                let record = GeneratorRecord { bound: *bound, owner, token, ..seen.record };
+                raised.push(Write {
+                    key: subject.key,
+                    expected: Some(seen.revision),
+                    value: encode(&record),
+                });
+            }
+        }
+        if raised.is_empty() {
+            return Ok(read);
+        }
+        write_all(store, &raised).await?;
+        Self::read(store).await
+    }
+
+    async fn read(store: &dyn Store) -> Result<Records, StoreError> {
+        let era = store.era();
+        Ok(Records { found: store.list(Key::GENERATORS).await?.into_iter().collect(), era })
+    }
+
+    /// `None`: it is to be read alone.
+    fn of(&self, store: &dyn Store, subject: &Subject) -> Result<Option<Seen>, StoreError> {
+        let found = self.found.get(&subject.key).filter(|_| store.era() == self.era);
+        found.map(|found| read(subject, found)).transpose()
+    }
+}
+
+/// For each whether it is known that it was written.
+pub(super) async fn write_all(store: &dyn Store, writes: &[Write]) -> Result<Vec<bool>, StoreError> {
+    if writes.is_empty() {
+        return Ok(Vec::new());
+    }
+    match store.write_all(writes).await {
+        Err(StoreError::UnknownOutcome { .. }) => Ok(vec![false; writes.len()]),
+        answer => answer,
+    }
 }
 
 /// The bound of a generator; 0 if there is none.
@@ -348,23 +466,7 @@ pub async fn bound_of(store: &dyn Store, name: &str) -> Result<u64, StoreError> 
 
 /// All ids of a generator, of whichever kind, are below it; 0 if there is none.
 pub async fn issued_below(store: &dyn Store, name: &str) -> Result<u64, StoreError> {
-    let key = Key::generator(name);
-    let Some(found) = store.load(&key).await? else { return Ok(0) };
-    let record: GeneratorRecord = decode(&key, &found.value)?;
-    if record.kind != KIND_TIMESTAMP {
-        return bound_of(store, name).await;
-    }
-    let damaged =
-        || StoreError::Corrupt { place: key.to_string(), reason: "its layout cannot be read".to_owned() };
-    let layout: Layout = record.layout.as_deref().unwrap_or_default().parse().map_err(|_| damaged())?;
-    let mut below = 0;
-    for (node, slot) in slots(store, name).await? {
-        let numbering = layout.numbering(node).map_err(|_| damaged())?;
-        if let Some(last) = slot.value.bound.checked_sub(1) {
-            below = below.max(numbering.last_id_of(last) + 1);
-        }
-    }
-    Ok(below)
+    Issuers::read(store, &BTreeSet::from([name])).await?.issued_below(name)
 }
 
 async fn load_or_create(

@@ -20,14 +20,14 @@ use tokio::time::{Instant, timeout};
 use super::block::{IdBlock, RUN_MAX};
 use super::demand::Demand;
 use super::dispenser::{Dispenser, Refused, Skipped, Taken, Ticket};
-use super::fence::{Fence, Raise};
+use super::fence::{Fence, Raise, Records};
 use super::refill;
 use super::sequence::SequenceSpec;
 use super::slots::{ID_MAX, Slots};
 use crate::ids::errors::{OpenError, STORE_TIMEOUT, TakeError};
 use crate::ids::fence::moves::Moves;
 use crate::ids::refill::{Refill, Refilled};
-use crate::store::{Store, StoreError};
+use crate::store::{Store, StoreError, Write};
 
 /// An explicit id is followed up to so far above the bound.
 const REACH_MAX: u64 = 1_000_000_000;
@@ -108,6 +108,19 @@ impl Sequence {
         floor: u64,
         max: u64,
     ) -> Result<Arc<Sequence>, OpenError> {
+        Self::open_by(&Records::default(), store, name, owner, spec, floor, max).await
+    }
+
+    /// [`Sequence::open`], without a question to the store if the generator's record is among those that were read.
+    pub async fn open_by(
+        read: &Records,
+        store: Arc<dyn Store>,
+        name: &str,
+        owner: &str,
+        spec: SequenceSpec,
+        floor: u64,
+        max: u64,
+    ) -> Result<Arc<Sequence>, OpenError> {
         let wrong = |reason: String| OpenError::Spec { generator: name.to_owned(), reason };
         let max = spec.last_id(max);
         let slots = Slots::new(spec.offset, spec.step, max);
@@ -124,7 +137,7 @@ impl Sequence {
             )));
         }
         let bound_min = bound_above(floor).max(spec.start);
-        let fence = Fence::open(store, name, owner, bound_min)
+        let fence = Fence::open_by(read, store, name, owner, bound_min)
             .await
             .map_err(|error| OpenError::Store { generator: name.to_owned(), error })?;
         let refiller = Arc::new(Notify::new());
@@ -345,10 +358,21 @@ impl Sequence {
     /// Like [`Self::raise_floor`]; gives the bound that the store had before. Ids below that bound may be reserved by others,
     /// who issue them yet.
     pub async fn raise_floor_from(&self, floor: u64, deadline: Duration) -> Result<u64, TakeError> {
+        self.raise_floor_by(&Records::default(), floor, deadline).await
+    }
+
+    /// [`Self::raise_floor_from`], without a question to the store if the bound is above `floor` in the record that was read.
+    pub async fn raise_floor_by(
+        &self,
+        read: &Records,
+        floor: u64,
+        deadline: Duration,
+    ) -> Result<u64, TakeError> {
         let bound_min = bound_above(floor);
         self.dispenser.raise_floor(self.slots.at_or_above(bound_min));
         let raised = timeout(deadline, async {
             let mut fence = self.fence.lock().await;
+            fence.notice(read)?;
             let mut before = None;
             loop {
                 match fence.raise(|bound| (bound < bound_min).then_some(bound_min)).await? {
@@ -398,16 +422,29 @@ impl Sequence {
         self.refiller.notify_one();
     }
 
+    /// From the first id that was reserved last and not issued, up to below the end.
+    fn unused(&self, fence: &Fence) -> (u64, u64) {
+        match self.dispenser.rest() {
+            Some(range) => (self.slots.id(range.start), self.slots.bound_of(range.end)),
+            None => (fence.bound(), fence.bound()),
+        }
+    }
+
+    /// Issues nothing any more. The write that hands back what [`Sequence::close`] would, where one write can.
+    pub(super) async fn handing_back(&self) -> Option<Write> {
+        self.burn();
+        let mut fence = self.fence.lock().await;
+        let (first, end) = self.unused(&fence);
+        fence.handing_back(first, end)
+    }
+
     /// Issues nothing any more, and hands the ids that were reserved last and not issued back to the store, if nobody
     /// reserved above them. Ids that the store does not take back now are lost: a gap.
     pub async fn close(&self) {
         self.burn();
         let handing = timeout(STORE_TIMEOUT, async {
             let mut fence = self.fence.lock().await;
-            let (first, end) = match self.dispenser.rest() {
-                Some(range) => (self.slots.id(range.start), self.slots.bound_of(range.end)),
-                None => (fence.bound(), fence.bound()),
-            };
+            let (first, end) = self.unused(&fence);
             let handed_back = fence.hand_back(first, end).await;
             self.bound.store(fence.bound(), Ordering::Relaxed);
             handed_back

@@ -8,7 +8,9 @@ use super::block::IdBlock;
 use super::timestamp::Timestamp;
 use crate::ids::errors::TakeError;
 use crate::ids::fence::moves::Moves;
+use crate::ids::fence::{Records, write_all};
 use crate::ids::generator::{Advanced, Sequence};
+use crate::store::Store;
 
 /// Cloned, it is the same generator.
 #[derive(Clone)]
@@ -104,6 +106,19 @@ impl Generator {
         }
     }
 
+    /// See [`Sequence::raise_floor_by`].
+    pub async fn raise_floor_by(
+        &self,
+        read: &Records,
+        floor: u64,
+        deadline: Duration,
+    ) -> Result<(), TakeError> {
+        match self {
+            Generator::Sequence(sequence) => sequence.raise_floor_by(read, floor, deadline).await.map(drop),
+            Generator::Timestamp(timestamp) => timestamp.raise_floor(floor),
+        }
+    }
+
     /// The last id that a timestamp generator's node has. `None`: a sequence.
     pub fn id_max(&self) -> Option<u64> {
         match self {
@@ -167,5 +182,98 @@ impl Generator {
             Generator::Sequence(sequence) => sequence.close().await,
             Generator::Timestamp(timestamp) => timestamp.close().await,
         }
+    }
+}
+/// Closes them all; see [`Sequence::close`]. What they hand back goes to the store by the hundred.
+pub async fn close_all(store: &dyn Store, generators: Vec<Generator>) {
+    let (mut alone, mut handing, mut writes) = (Vec::new(), Vec::new(), Vec::new());
+    for generator in generators {
+        match &generator {
+            Generator::Sequence(sequence) => match sequence.handing_back().await {
+                Some(write) => {
+                    writes.push(write);
+                    handing.push(generator);
+                }
+                None => alone.push(generator),
+            },
+            Generator::Timestamp(_) => alone.push(generator),
+        }
+    }
+    match write_all(store, &writes).await {
+        Ok(written) => {
+            let left = handing.into_iter().zip(written).filter(|(_, written)| !written);
+            alone.extend(left.map(|(generator, _)| generator));
+        }
+        Err(error) => {
+            tracing::warn!(generators = handing.len(), %error, "could not return unused ids to the store");
+        }
+    }
+    for generator in alone {
+        generator.close().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU64;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use super::{Generator, close_all};
+    use crate::ids::sequence::SequenceSpec;
+    use crate::ids::{Sequence, bound_of, raise_bound};
+    use crate::store::Store;
+    use crate::store::memory::{Faults, MemoryStore};
+
+    const FIVE: NonZeroU64 = NonZeroU64::new(5).unwrap();
+
+    /// 20 sequences, each with 5 ids issued, and their closing; returns how many calls of the store it took.
+    async fn closed(memory: &Arc<MemoryStore>) -> u64 {
+        let store: Arc<dyn Store> = memory.clone();
+        let mut all = Vec::new();
+        for nth in 0..20 {
+            let name = format!("s.g{nth:02}");
+            let sequence = Sequence::open(store.clone(), &name, "p1", SequenceSpec::default(), 0, u64::MAX)
+                .await
+                .unwrap();
+            let _ = sequence.take(FIVE, Duration::from_secs(1)).await.unwrap();
+            all.push(Generator::Sequence(sequence));
+        }
+        raise_bound(store.clone(), "s.g07", "p2", 5_000).await.unwrap();
+        let calls = memory.calls();
+        close_all(&*store, all.clone()).await;
+        let calls = memory.calls() - calls;
+        for generator in all {
+            assert!(generator.try_take(FIVE).is_none());
+        }
+        calls
+    }
+
+    #[tokio::test]
+    async fn what_many_have_not_issued_goes_back_in_one_call() {
+        let memory = Arc::default();
+        // One for all, and one for the seventh, which another proxy has raised.
+        assert_eq!(closed(&memory).await, 2);
+        for nth in 0..20 {
+            let expect = if nth == 7 { 5_000 } else { 6 };
+            assert_eq!(bound_of(&*memory, &format!("s.g{nth:02}")).await.unwrap(), expect, "{nth}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_store_that_is_away_is_asked_once() {
+        let memory = Arc::new(MemoryStore::new());
+        let store: Arc<dyn Store> = memory.clone();
+        let mut all = Vec::new();
+        for name in ["s.a", "s.b"] {
+            let spec = SequenceSpec::default();
+            let sequence = Sequence::open(store.clone(), name, "p1", spec, 0, u64::MAX).await.unwrap();
+            let _ = sequence.take(FIVE, Duration::from_secs(1)).await.unwrap();
+            all.push(Generator::Sequence(sequence));
+        }
+        memory.set_faults(Faults { away: 1000, ..Faults::default() });
+        let calls = memory.calls();
+        close_all(&*store, all).await;
+        assert_eq!(memory.calls() - calls, 1);
     }
 }

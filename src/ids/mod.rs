@@ -28,6 +28,6 @@ pub mod timestamp;
 pub use errors::{OpenError, TakeError};
 pub use fence::{bound_of, issued_below, raise_bound};
 pub use generator::{Advanced, Sequence, Stats};
-pub use kinds::Generator;
+pub use kinds::{Generator, close_all};
 pub use nodes::{Holder, raise_ticks};
 pub use slots::{BIGINT_MAX, ID_MAX};

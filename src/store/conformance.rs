@@ -1,6 +1,6 @@
 //! The checks that every store must pass, whatever it is made of.
 
-use super::{CREATED_AT_ONCE_MAX, Key, Outcome, Revision, Store, Versioned};
+use super::{Key, Outcome, Revision, Store, Versioned, Write};
 
 /// Runs every check on an empty store.
 pub(crate) async fn all(store: &dyn Store) {
@@ -8,7 +8,7 @@ pub(crate) async fn all(store: &dyn Store) {
     a_write_needs_the_revision_that_stands(store).await;
     a_list_holds_its_prefix_only(store).await;
     of_many_writers_one_wins_each_round(store).await;
-    many_are_created_and_none_is_overwritten(store).await;
+    many_are_written_and_none_at_another_revision(store).await;
 }
 
 pub(super) async fn written(store: &dyn Store, key: &Key, from: Option<Revision>, value: &[u8]) -> Revision {
@@ -94,28 +94,58 @@ async fn of_many_writers_one_wins_each_round(store: &dyn Store) {
     assert_eq!(end.value, (WRITERS * ROUNDS).to_string().into_bytes());
 }
 
-async fn many_are_created_and_none_is_overwritten(store: &dyn Store) {
-    let there = Key::binding("many.050");
+async fn many_are_written_and_none_at_another_revision(store: &dyn Store) {
+    // More than etcd or a server takes at once.
+    const MANY: usize = 1_050;
+    let there = Key::binding("many.0050");
     let stands = written(store, &there, None, b"first").await;
-    let all: Vec<_> = (0..CREATED_AT_ONCE_MAX)
-        .map(|nth| (Key::binding(&format!("many.{nth:03}")), nth.to_string().into_bytes()))
-        .collect();
-    for written in [store.create_all(&all).await.unwrap(), store.create_all(&all).await.unwrap()] {
+    let write = |name: &str, expected, value: &[u8]| Write {
+        key: Key::binding(name),
+        expected,
+        value: value.to_vec(),
+    };
+    let all: Vec<Write> =
+        (0..MANY).map(|nth| write(&format!("many.{nth:04}"), None, nth.to_string().as_bytes())).collect();
+    for written in [store.write_all(&all).await.unwrap(), store.write_all(&all).await.unwrap()] {
         assert_eq!(written.len(), all.len());
-        for ((key, value), written) in all.iter().zip(written) {
-            let found = store.load(key).await.unwrap();
-            assert!(!written || found.as_ref().is_some_and(|found| found.value == *value), "{key}");
+        for (one, written) in all.iter().zip(written) {
+            let found = store.load(&one.key).await.unwrap();
+            assert!(!written || found.as_ref().is_some_and(|found| found.value == one.value), "{}", one.key);
         }
     }
     let found = store.load(&there).await.unwrap();
     assert_eq!(found, Some(Versioned { revision: stands, value: b"first".to_vec() }));
-    let fresh: Vec<_> = (0..3).map(|nth| (Key::binding(&format!("fresh.{nth}")), b"x".to_vec())).collect();
-    assert_eq!(store.create_all(&fresh).await.unwrap(), [true; 3]);
-    assert_eq!(store.create_all(&fresh).await.unwrap(), [false; 3]);
+    let fresh = ["fresh.0", "fresh.1", "fresh.2"].map(|name| write(name, None, b"x"));
+    assert_eq!(store.write_all(&fresh).await.unwrap(), [true; 3]);
+    assert_eq!(store.write_all(&fresh).await.unwrap(), [false; 3]);
     // Records that were made so are written again like any other.
-    for (key, _) in &fresh {
+    let mut next = Vec::new();
+    for Write { key, .. } in &fresh {
         let revision = store.load(key).await.unwrap().unwrap().revision;
-        let next = written(store, key, Some(revision), b"y").await;
-        refused(store, key, Some(revision), Some((next, b"y"))).await;
+        let revision = written(store, key, Some(revision), b"y").await;
+        refused(store, key, None, Some((revision, b"y"))).await;
+        next.push(Write { key: key.clone(), expected: Some(revision), value: key.to_string().into_bytes() });
+    }
+    // Old records with a new one.
+    next.push(write("fresh.3", None, b"bindings/fresh.3"));
+    assert_eq!(store.write_all(&next).await.unwrap(), [true; 4]);
+    for (nth, one) in next.iter_mut().enumerate() {
+        let found = store.load(&one.key).await.unwrap().unwrap();
+        assert_eq!(found.value, one.key.to_string().into_bytes());
+        assert_ne!(Some(found.revision), one.expected);
+        // From here on the first is written at another revision than it is at.
+        if nth > 0 {
+            one.expected = Some(found.revision);
+        }
+        one.value = b"z".to_vec();
+    }
+    let done = store.write_all(&next).await.unwrap();
+    assert!(!done.first().unwrap());
+    for (nth, (one, done)) in next.iter().zip(&done).enumerate() {
+        let found = store.load(&one.key).await.unwrap().unwrap();
+        let is_new = found.value == b"z";
+        assert!(is_new != (Some(found.revision) == one.expected) || nth == 0, "{}", one.key);
+        assert!(!done || is_new, "{}", one.key);
+        assert!(nth > 0 || !is_new, "{}", one.key);
     }
 }

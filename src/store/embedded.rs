@@ -23,7 +23,7 @@ use redb::{
 };
 
 use super::record::{check_format, encode_format};
-use super::{Json, Key, Outcome, Result, Revision, Store, StoreError, Versioned};
+use super::{Json, Key, Outcome, Result, Revision, Store, StoreError, Versioned, Write};
 
 /// Key -> (revision, JSON).
 const RECORDS: TableDefinition<&str, (u64, &[u8])> = TableDefinition::new("records");
@@ -355,13 +355,15 @@ fn compare_and_set_in(
     }
 }
 
-/// One transaction, and one sync, for all that are not there.
-fn create_all_in(database: &Database, records: &[(Key, Json)]) -> Result<Vec<bool>, Failed> {
-    let write = database.begin_write()?;
-    let create =
-        |(key, value): &(Key, Json)| Ok(matches!(write_in(&write, key, None, value)?, Outcome::Written(_)));
-    let written = records.iter().map(create).collect::<Result<Vec<bool>, Failed>>()?;
-    commit(write).map(|()| written)
+/// One transaction, and one sync, for all that are at their revisions.
+fn write_all_in(database: &Database, writes: &[Write]) -> Result<Vec<bool>, Failed> {
+    let transaction = database.begin_write()?;
+    let write = |one: &Write| {
+        let outcome = write_in(&transaction, &one.key, one.expected, &one.value)?;
+        Ok(matches!(outcome, Outcome::Written(_)))
+    };
+    let written = writes.iter().map(write).collect::<Result<Vec<bool>, Failed>>()?;
+    commit(transaction).map(|()| written)
 }
 
 fn commit(write: WriteTransaction) -> Result<(), Failed> {
@@ -403,10 +405,10 @@ impl Store for EmbeddedStore {
         self.run(Some(key), move |database| compare_and_set_in(database, &owned, expected, &value)).await
     }
 
-    async fn create_all(&self, records: &[(Key, Json)]) -> Result<Vec<bool>> {
-        let owned = records.to_vec();
-        let first = records.first().map(|(key, _)| key);
-        self.run(first, move |database| create_all_in(database, &owned)).await
+    async fn write_all(&self, writes: &[Write]) -> Result<Vec<bool>> {
+        let owned = writes.to_vec();
+        let first = writes.first().map(|write| &write.key);
+        self.run(first, move |database| write_all_in(database, &owned)).await
     }
 }
 

@@ -32,12 +32,14 @@ use self::keys::Keys;
 use self::marks::{Marks, MarksFile};
 use self::witness::Witness;
 use super::record::{check_format, encode_format};
-use super::{Json, Key, Outcome, Result, Revision, Store, Versioned};
+use super::{Json, Key, Outcome, Result, Revision, Store, Versioned, Write};
 pub use crate::store::etcd::operator::{EtcdOperator, QUIET};
 
 /// The time limit for the first answer: an election of a leader takes a few seconds.
 const OPEN_DEADLINE: Duration = Duration::from_secs(10);
 const OPEN_PAUSE: Duration = Duration::from_millis(200);
+/// etcd refuses a transaction of more than 128 operations.
+const RECORDS_PER_TRANSACTION: usize = 100;
 
 pub struct EtcdSettings {
     /// `host:port` of each member.
@@ -220,12 +222,16 @@ impl Store for EtcdStore {
         self.0.write(Some((key, stands_at(expected), value))).await
     }
 
-    /// One transaction, which writes all of them or, where one is there, none.
-    async fn create_all(&self, records: &[(Key, Json)]) -> Result<Vec<bool>> {
-        let new: Vec<_> =
-            records.iter().map(|(key, value)| (key, stands_at(None), value.as_slice())).collect();
-        let is_written = matches!(self.0.write_all(&new).await?, Outcome::Written(_));
-        Ok(vec![is_written; records.len()])
+    /// Each transaction writes all of its records or, where one is at another revision, none.
+    async fn write_all(&self, writes: &[Write]) -> Result<Vec<bool>> {
+        let mut written = Vec::with_capacity(writes.len());
+        for writes in writes.chunks(RECORDS_PER_TRANSACTION) {
+            let all: Vec<_> =
+                writes.iter().map(|one| (&one.key, stands_at(one.expected), one.value.as_slice())).collect();
+            let is_written = matches!(self.0.write_all(&all).await?, Outcome::Written(_));
+            written.extend(writes.iter().map(|_| is_written));
+        }
+        Ok(written)
     }
 
     fn era(&self) -> u64 {

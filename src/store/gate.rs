@@ -10,7 +10,7 @@ use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use tokio::sync::{RwLock, watch};
 
-use super::{Json, Key, Outcome, Result, Revision, Store, StoreError, Versioned};
+use super::{Json, Key, Outcome, Result, Revision, Store, StoreError, Versioned, Write};
 use crate::log_span::{self, within};
 
 /// Between two attempts to open a store that did not answer.
@@ -127,9 +127,9 @@ impl Store for GateStore {
         within(self.span.clone(), self.inner()?.compare_and_set(key, expected, value)).await
     }
 
-    async fn create_all(&self, records: &[(Key, Json)]) -> Result<Vec<bool>> {
+    async fn write_all(&self, writes: &[Write]) -> Result<Vec<bool>> {
         let _under_way = self.calls.read().await;
-        within(self.span.clone(), self.inner()?.create_all(records)).await
+        within(self.span.clone(), self.inner()?.write_all(writes)).await
     }
 
     fn era(&self) -> u64 {

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use super::{Json, Key, Outcome, Result, Revision, Store, StoreError, Versioned};
+use super::{Json, Key, Outcome, Result, Revision, Store, StoreError, Versioned, Write};
 
 /// The number of calls, of a thousand, in which each thing goes wrong.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -71,6 +71,7 @@ struct Shared {
     records: BTreeMap<Key, Versioned<Json>>,
     revision: u64,
     writes: u64,
+    calls: u64,
     faults: Faults,
     random: StdRng,
     /// Stopped by [`MemoryStore::set_away`].
@@ -106,6 +107,7 @@ impl MemoryStore {
                 records: BTreeMap::new(),
                 revision: 0,
                 writes: 0,
+                calls: 0,
                 faults,
                 random: StdRng::seed_from_u64(seed),
                 stopped: false,
@@ -147,7 +149,12 @@ impl MemoryStore {
         self.shared.lock().faults = faults;
     }
 
-    /// Writes that were done, answered or not.
+    /// Calls that reached the store, to read and to write.
+    pub fn calls(&self) -> u64 {
+        self.shared.lock().calls
+    }
+
+    /// Records that were written, answered or not.
     pub fn writes(&self) -> u64 {
         self.shared.lock().writes
     }
@@ -171,6 +178,7 @@ impl MemoryStore {
     /// Delays before and after a call; an error if the store is away.
     fn admit(&self) -> Result<(Duration, Duration)> {
         let mut shared = self.shared.lock();
+        shared.calls += 1;
         let away = shared.faults.away;
         if shared.away_calls > 0 {
             shared.away_calls -= 1;
@@ -181,6 +189,53 @@ impl MemoryStore {
             return Err(StoreError::Unavailable { store: "memory".to_owned(), reason: "away".to_owned() });
         }
         Ok((shared.delay(), shared.delay()))
+    }
+}
+
+impl MemoryStore {
+    /// Writes them in one call, whose faults are those of all.
+    async fn send(&self, writes: Vec<Write>) -> Result<Vec<Outcome>> {
+        let keys: Vec<Key> = writes.iter().map(|write| write.key.clone()).collect();
+        let Some(first) = keys.first().cloned() else { return Ok(Vec::new()) };
+        for key in &keys {
+            self.call_hook(Moment::BeforeWrite, key);
+        }
+        let (before, after) = self.admit()?;
+        pause(before).await;
+        let unknown = Err(StoreError::UnknownOutcome {
+            store: "memory".to_owned(),
+            key: first,
+            reason: "the connection was cut".to_owned(),
+        });
+        let (fault, late) = {
+            let mut shared = self.shared.lock();
+            (shared.fault(), shared.faults.delay_max)
+        };
+        let answer = match fault {
+            Fault::None => Ok(self.shared.lock().write_all(&writes)),
+            Fault::LostReply => {
+                self.shared.lock().write_all(&writes);
+                unknown
+            }
+            Fault::LostRequest => unknown,
+            Fault::LateRequest => {
+                let shared = Arc::clone(&self.shared);
+                tokio::spawn(async move {
+                    pause(late).await;
+                    shared.lock().write_all(&writes);
+                });
+                unknown
+            }
+            Fault::FalseConflict => {
+                let shared = self.shared.lock();
+                Ok(keys.iter().map(|key| Outcome::Conflict(shared.records.get(key).cloned())).collect())
+            }
+        };
+        pause(after).await;
+        for key in &keys {
+            self.call_hook(Moment::AfterWrite, key);
+        }
+        answer
     }
 }
 
@@ -227,13 +282,16 @@ impl Shared {
         revision
     }
 
-    fn compare_and_set(&mut self, key: &Key, expected: Option<Revision>, value: &[u8]) -> Outcome {
-        let found = self.records.get(key);
-        if found.map(|found| found.revision) == expected {
-            Outcome::Written(self.write(key, value))
-        } else {
-            Outcome::Conflict(found.cloned())
-        }
+    fn write_all(&mut self, writes: &[Write]) -> Vec<Outcome> {
+        let write = |write: &Write| {
+            let found = self.records.get(&write.key);
+            if found.map(|found| found.revision) == write.expected {
+                Outcome::Written(self.write(&write.key, &write.value))
+            } else {
+                Outcome::Conflict(found.cloned())
+            }
+        };
+        writes.iter().map(write).collect()
     }
 }
 
@@ -265,39 +323,14 @@ impl Store for MemoryStore {
     }
 
     async fn compare_and_set(&self, key: &Key, expected: Option<Revision>, value: &[u8]) -> Result<Outcome> {
-        self.call_hook(Moment::BeforeWrite, key);
-        let (before, after) = self.admit()?;
-        pause(before).await;
-        let unknown = Err(StoreError::UnknownOutcome {
-            store: "memory".to_owned(),
-            key: key.clone(),
-            reason: "the connection was cut".to_owned(),
-        });
-        let (fault, late) = {
-            let mut shared = self.shared.lock();
-            (shared.fault(), shared.faults.delay_max)
-        };
-        let answer = match fault {
-            Fault::None => Ok(self.shared.lock().compare_and_set(key, expected, value)),
-            Fault::LostReply => {
-                self.shared.lock().compare_and_set(key, expected, value);
-                unknown
-            }
-            Fault::LostRequest => unknown,
-            Fault::LateRequest => {
-                let (shared, key, value) = (Arc::clone(&self.shared), key.clone(), value.to_vec());
-                tokio::spawn(async move {
-                    pause(late).await;
-                    let mut shared = shared.lock();
-                    shared.compare_and_set(&key, expected, &value);
-                });
-                unknown
-            }
-            Fault::FalseConflict => Ok(Outcome::Conflict(self.shared.lock().records.get(key).cloned())),
-        };
-        pause(after).await;
-        self.call_hook(Moment::AfterWrite, key);
-        answer
+        let write = Write { key: key.clone(), expected, value: value.to_vec() };
+        let mut outcomes = self.send(vec![write]).await?;
+        Ok(outcomes.pop().expect("one outcome for one write"))
+    }
+
+    async fn write_all(&self, writes: &[Write]) -> Result<Vec<bool>> {
+        let outcomes = self.send(writes.to_vec()).await?;
+        Ok(outcomes.iter().map(|outcome| matches!(outcome, Outcome::Written(_))).collect())
     }
 
     fn era(&self) -> u64 {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use tokio::sync::watch;
 
-use super::{Json, Key, Outcome, Result, Revision, Store, StoreError, Versioned};
+use super::{Json, Key, Outcome, Result, Revision, Store, StoreError, Versioned, Write};
 use crate::meter::Timing;
 
 #[derive(Debug, Default)]
@@ -123,9 +123,9 @@ impl Store for MeteredStore {
         calling.ended(self.inner.compare_and_set(key, expected, value).await)
     }
 
-    async fn create_all(&self, records: &[(Key, Json)]) -> Result<Vec<bool>> {
+    async fn write_all(&self, writes: &[Write]) -> Result<Vec<bool>> {
         let calling = Call::new(&self.meter, &self.meter.write);
-        calling.ended(self.inner.create_all(records).await)
+        calling.ended(self.inner.write_all(writes).await)
     }
 
     fn era(&self) -> u64 {

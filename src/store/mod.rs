@@ -25,9 +25,6 @@ pub use record::{
     BindingRecord, GeneratorRecord, IdentityRecord, MovedRecord, ProxyRecord, SuspectRecord, WitnessRecord,
 };
 
-/// Records that [`Store::create_all`] takes at most. etcd refuses a transaction of more than 128 operations.
-pub const CREATED_AT_ONCE_MAX: usize = 100;
-
 /// The newest format of the store that this build reads and writes.
 pub const FORMAT: u64 = 1;
 
@@ -134,6 +131,15 @@ pub struct Versioned<T> {
 /// The content of a record: JSON, read and written by [`record`].
 pub type Json = Vec<u8>;
 
+/// One of several compare-and-sets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Write {
+    pub key: Key,
+    /// `None`: if there is no record.
+    pub expected: Option<Revision>,
+    pub value: Json,
+}
+
 /// The answer to a compare-and-set that is known to have been done or not done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
@@ -158,13 +164,13 @@ pub trait Store: Send + Sync + 'static {
     /// outcome unknown too.
     async fn compare_and_set(&self, key: &Key, expected: Option<Revision>, value: &[u8]) -> Result<Outcome>;
 
-    /// Writes records that are new, many in one step where the store can do so. For each whether it was written, as
-    /// [`Outcome::Written`] says it; where not, it was there, or is to be written alone. An error: any of them may have
-    /// been written, or may yet be.
-    async fn create_all(&self, records: &[(Key, Json)]) -> Result<Vec<bool>> {
-        let mut written = Vec::with_capacity(records.len());
-        for (key, value) in records {
-            let outcome = self.compare_and_set(key, None, value).await?;
+    /// Several compare-and-sets, in as few steps as the store can do them. For each whether it was written, as
+    /// [`Outcome::Written`] says it. Where not, nobody knows why: the record is to be read again, and may even have been written. An
+    /// error: any of them may have been written, or may yet be.
+    async fn write_all(&self, writes: &[Write]) -> Result<Vec<bool>> {
+        let mut written = Vec::with_capacity(writes.len());
+        for Write { key, expected, value } in writes {
+            let outcome = self.compare_and_set(key, *expected, value).await?;
             written.push(matches!(outcome, Outcome::Written(_)));
         }
         Ok(written)

@@ -26,7 +26,7 @@ use self::leaf::Leaf;
 use self::name::Holder;
 pub use self::name::Proxy;
 use super::record::{check_format, encode_format};
-use super::{Json, Key, Outcome, Result, Revision, Store, StoreError, Versioned};
+use super::{Json, Key, Outcome, Result, Revision, Store, StoreError, Versioned, Write};
 use crate::text_query::with_values;
 
 /// One call takes at most so long.
@@ -35,6 +35,8 @@ const CALL_DEADLINE: Duration = Duration::from_secs(2);
 const OPEN_DEADLINE: Duration = Duration::from_secs(10);
 /// The pause before the primary is looked for again.
 const OPEN_PAUSE: Duration = Duration::from_millis(500);
+/// A statement has some 350 KB then.
+const RECORDS_PER_STATEMENT: usize = 500;
 
 const NO_SUCH_TABLE: u16 = 1146;
 
@@ -267,8 +269,8 @@ impl Store for MysqlStore {
         self.inner.compare_and_set(key, expected, value).await
     }
 
-    async fn create_all(&self, records: &[(Key, Json)]) -> Result<Vec<bool>> {
-        self.inner.create_all(records).await
+    async fn write_all(&self, writes: &[Write]) -> Result<Vec<bool>> {
+        self.inner.write_all(writes).await
     }
 
     async fn close(&self) {
@@ -315,21 +317,47 @@ impl Inner {
         Ok(found)
     }
 
-    /// One statement, which writes all of them or, where one is there, none. Leaf's rows are not made here.
-    async fn create_all(&self, records: &[(Key, Json)]) -> Result<Vec<bool>> {
-        let Some((first, _)) = records.first() else { return Ok(Vec::new()) };
-        if records.iter().any(|(key, _)| self.leaf_of(key).is_some()) {
-            return Ok(vec![false; records.len()]);
+    /// A statement for new records writes all of them or, where one is there, none. Leaf's rows are not written here.
+    async fn write_all(&self, writes: &[Write]) -> Result<Vec<bool>> {
+        let is_own = |one: &&Write| self.leaf_of(&one.key).is_none();
+        let mut written = Vec::with_capacity(writes.len());
+        for writes in writes.chunks(RECORDS_PER_STATEMENT) {
+            let own = writes.iter().filter(is_own);
+            let (new, old): (Vec<&Write>, Vec<&Write>) = own.partition(|one| one.expected.is_none());
+            let (created, replaced) = (self.create_all(&new).await?, self.replace_all(&old).await?);
+            let is_written =
+                |one: &Write| is_own(&one) && if one.expected.is_none() { created } else { replaced };
+            written.extend(writes.iter().map(is_written));
         }
-        let places = vec!["(?, ?, ?)"; records.len()].join(", ");
+        Ok(written)
+    }
+
+    /// False: none was written.
+    async fn create_all(&self, new: &[&Write]) -> Result<bool> {
+        let Some(first) = new.first() else { return Ok(false) };
+        let places = vec!["(?, ?, ?)"; new.len()].join(", ");
         let sql = format!("INSERT INTO {} (name, revision, value) VALUES {places}", self.own);
         let revision = first_revision();
-        let values = records.iter().flat_map(|(key, value)| {
-            [key.as_str().as_bytes().into(), revision.into(), value.as_slice().into()]
-        });
+        let values = new.iter().flat_map(|one| [name_of(one), revision.into(), one.value.as_slice().into()]);
         let values: Vec<mysql_async::Value> = values.collect();
-        let rows = self.connection.write(first, &sql, values.into()).await?;
-        Ok(vec![rows.is_some(); records.len()])
+        Ok(self.connection.write(&first.key, &sql, values.into()).await?.is_some())
+    }
+
+    /// False: at least one was not written.
+    async fn replace_all(&self, old: &[&Write]) -> Result<bool> {
+        let Some(first) = old.first() else { return Ok(false) };
+        let case = format!("CASE name{} END", " WHEN ? THEN ?".repeat(old.len()));
+        let sql = format!(
+            "UPDATE {} SET value = {case}, revision = revision + 1 WHERE name IN ({}) AND revision = {case}",
+            self.own,
+            vec!["?"; old.len()].join(", ")
+        );
+        let values = old.iter().flat_map(|one| [name_of(one), one.value.as_slice().into()]);
+        let names = old.iter().map(|one| name_of(one));
+        let revisions = old.iter().flat_map(|one| [name_of(one), one.expected.map_or(0, |at| at.0).into()]);
+        let values: Vec<mysql_async::Value> = values.chain(names).chain(revisions).collect();
+        let rows = self.connection.write(&first.key, &sql, values.into()).await?;
+        Ok(rows.is_some_and(|rows| usize::try_from(rows) == Ok(old.len())))
     }
 
     async fn compare_and_set(&self, key: &Key, expected: Option<Revision>, value: &[u8]) -> Result<Outcome> {
@@ -342,6 +370,10 @@ impl Inner {
             None => Outcome::Conflict(self.load(key).await?),
         })
     }
+}
+
+fn name_of(write: &Write) -> mysql_async::Value {
+    write.key.as_str().as_bytes().into()
 }
 
 /// A revision above that of any record of this name that was there before, unless the clock went back meanwhile.

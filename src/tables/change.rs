@@ -22,16 +22,15 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::ids::bindings::{Standing, Wanted, assign_plain};
 use crate::ids::sequence::Seed;
-use crate::ids::{BIGINT_MAX, Generator};
+use crate::ids::{BIGINT_MAX, Generator, close_all};
 use crate::rules::RuleSet;
 use crate::rules::model::{GeneratorKind, GeneratorName, Rule};
 use crate::sql::name::same_column;
-use crate::store::CREATED_AT_ONCE_MAX;
+use crate::store::Store;
 use crate::tables::lookup::{Entries, Entry};
 use crate::tables::survey::{Binding, Live};
-use crate::tables::{Common, FLOOR_DEADLINE, TableError, Tables};
+use crate::tables::{Common, TableError, Tables};
 
 /// A version that is ready but for its bindings.
 pub(super) struct Next {
@@ -51,11 +50,13 @@ impl Tables {
 
     /// Opens the timestamp generators, before the tables are looked at: which of their ids count depends on the node.
     async fn open_timestamps(&self, old: Option<&Tables>) -> Result<(), TableError> {
-        for spec in self.rules.clone().acting_generators() {
+        let mut opened = Vec::new();
+        for spec in self.rules.acting_generators() {
             let GeneratorKind::Timestamp(timestamp) = &spec.kind else { continue };
-            let generator = self.timestamp(spec, timestamp, old).await?;
-            self.generators.add(&spec.name, &generator, None);
+            opened.push((spec.name.clone(), self.timestamp(spec, timestamp, old).await?, None));
         }
+        self.generators.add_all(opened);
+        self.compare_clocks().await;
         Ok(())
     }
 
@@ -91,48 +92,6 @@ impl Tables {
             (Some(GeneratorKind::Sequence(old)), Some(GeneratorKind::Sequence(new))) => new.is_within(&old),
             _ => true,
         }
-    }
-
-    /// Assigns tables that are locked, each with the highest of its ids; gives each its floor. All that
-    /// is plain goes to the store by the hundred.
-    async fn assign_all<'a>(
-        &self,
-        new: &[(&'a Live, u64)],
-        old: Option<&Tables>,
-    ) -> Result<Vec<(&'a Live, u64)>, TableError> {
-        let store = &*self.common.store;
-        let failed = |table: &str| {
-            let table = table.to_owned();
-            |error| TableError::Assign { table, error }
-        };
-        let Some((first, _)) = new.first() else { return Ok(Vec::new()) };
-        let name = self.table_key(&first.rule, &first.table);
-        let standing = Standing::read(store).await.map_err(failed(&name))?;
-        let mut floors = Vec::with_capacity(new.len());
-        for new in new.chunks(CREATED_AT_ONCE_MAX) {
-            let names = new
-                .iter()
-                .map(|(one, _)| (self.table_key(&one.rule, &one.table), one.rule.generator.to_string()));
-            let names: Vec<(String, String)> = names.collect();
-            let wanted = new.iter().zip(&names).map(|((one, highest), (table, generator))| Wanted {
-                table,
-                generator,
-                is_sequence: !self.is_timestamp(&one.rule),
-                floor_of_table: *highest,
-            });
-            let wanted: Vec<Wanted<'_>> = wanted.collect();
-            let table = names.first().map_or("", |(table, _)| table);
-            let assigned = assign_plain(store, &wanted, &standing).await.map_err(failed(table))?;
-            for ((one, highest), assigned) in new.iter().zip(assigned) {
-                let floor = match assigned {
-                    Some(assigned) => assigned.floor,
-                    None => self.assign_above(&one.rule, &one.table, *highest, old).await?,
-                };
-                floors.push((*one, floor));
-            }
-            self.common.progress.add(new.len());
-        }
-        Ok(floors)
     }
 
     fn know_all(&self, live: Vec<Live>) {
@@ -242,18 +201,15 @@ impl Next {
             })
             .collect();
         progress.begin("binding tables", new.len());
+        let tables: Vec<(&Rule, &str, u64)> =
+            new.iter().map(|(one, highest)| (&*one.rule, &*one.table, *highest)).collect();
         let mut floors: HashMap<GeneratorName, u64> = HashMap::new();
-        for (one, floor) in self.tables.assign_all(&new, old).await? {
-            let highest = floors.entry(one.rule.generator.clone()).or_default();
+        for ((rule, ..), floor) in tables.iter().zip(self.tables.assign_above(&tables, old).await?) {
+            let highest = floors.entry(rule.generator.clone()).or_default();
             *highest = floor.max(*highest);
         }
         progress.begin("raising generators", floors.len());
-        for (name, floor) in &floors {
-            if let Some(generator) = self.tables.generators.get(name) {
-                generator.raise_floor(*floor, FLOOR_DEADLINE).await?;
-            }
-            progress.add(1);
-        }
+        self.tables.generators.raise_floors(&self.tables.common, &floors).await?;
         Ok(floors.into_keys().collect())
     }
 }
@@ -264,14 +220,13 @@ pub(super) struct Leaving {
     hands_back: bool,
 }
 
-impl Leaving {
-    pub(super) async fn close(self) {
-        if self.hands_back {
-            self.generator.close().await;
-        } else {
-            self.generator.burn();
-        }
+/// Closes the generators that the next version has not got.
+pub(super) async fn close(store: &dyn Store, leaving: Vec<Leaving>) {
+    let (handing, burnt): (Vec<Leaving>, Vec<Leaving>) = leaving.into_iter().partition(|one| one.hands_back);
+    for one in burnt {
+        one.generator.burn();
     }
+    close_all(store, handing.into_iter().map(|one| one.generator).collect()).await;
 }
 
 /// The last id that all columns of each generator hold, as far as its tables are there.

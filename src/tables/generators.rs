@@ -8,14 +8,14 @@ use std::time::Instant;
 
 use arc_swap::ArcSwap;
 
-use crate::ids::fence::create_sequences;
+use crate::ids::fence::Records;
 use crate::ids::sequence::SequenceSpec;
 use crate::ids::timestamp::{Timestamp, TimestampSpec};
-use crate::ids::{BIGINT_MAX, Generator, ID_MAX, Sequence};
+use crate::ids::{BIGINT_MAX, Generator, ID_MAX, OpenError, Sequence, TakeError};
 use crate::rewrite::plan::target::Target;
 use crate::rules::model::{ColumnShape, GeneratorKind, GeneratorName, GeneratorSpec};
 use crate::tables::survey::{Binding, Live};
-use crate::tables::{Common, InForce, MadeTwice, TableError, Tables};
+use crate::tables::{Common, FLOOR_DEADLINE, InForce, MadeTwice, TableError, Tables};
 
 /// The generators by name. Each statement reads the map, so a reader takes no lock, and a change copies the map.
 #[derive(Default)]
@@ -84,6 +84,33 @@ impl Generators {
         going
     }
 
+    /// The ids of each generator are above its floor from here on. Sequences are raised in the store together.
+    pub(super) async fn raise_floors(
+        &self,
+        common: &Common,
+        floors: &HashMap<GeneratorName, u64>,
+    ) -> Result<(), TableError> {
+        let generators: Vec<_> =
+            floors.iter().filter_map(|(name, floor)| Some((self.get(name)?, *floor))).collect();
+        let sequences =
+            generators.iter().filter(|(generator, _)| matches!(generator, Generator::Sequence(_)));
+        let bounds: Vec<(String, u64)> = sequences
+            .map(|(generator, floor)| (generator.name().to_owned(), (*floor).min(ID_MAX) + 1))
+            .collect();
+        let began = Instant::now();
+        let read = Records::of_raised(&*common.store, &common.owner, &bounds).await;
+        let read = read.map_err(|error| TakeError::StoreAway {
+            generator: bounds.first().map_or_else(String::new, |(name, _)| name.clone()),
+            waited: began.elapsed(),
+            reason: error.to_string(),
+        })?;
+        for (generator, floor) in generators {
+            generator.raise_floor_by(&read, floor, FLOOR_DEADLINE).await?;
+            common.progress.add(1);
+        }
+        Ok(())
+    }
+
     pub(super) fn made(&self) -> Vec<Arc<GeneratorSpec>> {
         self.0.load().values().filter_map(|open| open.made.clone()).collect()
     }
@@ -130,12 +157,14 @@ impl Tables {
         let generator = match &spec.kind {
             GeneratorKind::Sequence(sequence) => {
                 let width = target.id_shape().and_then(ColumnShape::highest);
-                self.open_sequence(&spec, sequence, sequence.last_id(width.unwrap_or(BIGINT_MAX))).await?
+                let max = sequence.last_id(width.unwrap_or(BIGINT_MAX));
+                self.open_sequence(&spec, sequence, max, &Records::default()).await?
             }
             GeneratorKind::Timestamp(timestamp) => self.open_timestamp(&spec, timestamp).await?,
         };
         tracing::info!(generator = %spec.name, table = format!("{}.{}", rule.schema, target.table), "Rowstamp has made a generator for the table");
         self.generators.add(&spec.name, &generator, Some(&spec));
+        self.compare_clocks().await;
         Ok(generator)
     }
 
@@ -145,17 +174,20 @@ impl Tables {
         live: &[Live],
         old: Option<&Tables>,
     ) -> Result<(), TableError> {
+        let mut opened = Vec::new();
         for spec in made_for(live)?.into_values() {
             if let GeneratorKind::Timestamp(timestamp) = &spec.kind {
                 let generator = self.timestamp(&spec, timestamp, old).await?;
-                self.generators.add(&spec.name, &generator, Some(&spec));
+                opened.push((spec.name.clone(), generator, Some(spec)));
             }
         }
+        self.generators.add_all(opened);
+        self.compare_clocks().await;
         Ok(())
     }
 
-    /// The sequences of the rules and of these tables. Those that the store has not are written to it by the hundred, each above its
-    /// tables' ids.
+    /// The sequences of the rules and of these tables. Many are read together, and those that the store has not are written to it by the
+    /// hundred, each above its tables' ids.
     pub(super) async fn open_sequences(
         &self,
         live: &[Live],
@@ -189,15 +221,17 @@ impl Tables {
         progress.add(open.len());
         let wanted: Vec<(String, u64)> =
             new.iter().map(|one| (one.spec.name.to_string(), one.bound())).collect();
-        let created = create_sequences(&*self.common.store, &self.common.owner, &wanted).await;
-        if let (Err(error), Some(first)) = (created, new.first()) {
-            let generator = first.spec.name.to_string();
-            let error = crate::ids::OpenError::Store { generator, error };
-            return Err(TableError::Open { origin: first.spec.origin.clone(), error });
-        }
+        let read = Records::of_sequences(&*self.common.store, &self.common.owner, &wanted).await;
+        let read = match (read, new.first()) {
+            (Err(error), Some(first)) => {
+                let error = OpenError::Store { generator: first.spec.name.to_string(), error };
+                return Err(TableError::Open { origin: first.spec.origin.clone(), error });
+            }
+            (read, _) => read.unwrap_or_default(),
+        };
         for opening in new {
             let GeneratorKind::Sequence(sequence) = &opening.spec.kind else { continue };
-            let generator = self.open_sequence(&opening.spec, sequence, opening.max).await?;
+            let generator = self.open_sequence(&opening.spec, sequence, opening.max, &read).await?;
             open.push(opening.opened(generator));
             progress.add(1);
         }
@@ -210,10 +244,11 @@ impl Tables {
         spec: &GeneratorSpec,
         sequence: &SequenceSpec,
         max: u64,
+        read: &Records,
     ) -> Result<Generator, TableError> {
         let Common { store, owner, .. } = &self.common;
         let (name, sequence) = (spec.name.to_string(), SequenceSpec::clone(sequence));
-        match Sequence::open(store.clone(), &name, owner, sequence, 0, max).await {
+        match Sequence::open_by(read, store.clone(), &name, owner, sequence, 0, max).await {
             Ok(sequence) => Ok(Generator::Sequence(sequence)),
             Err(error) => Err(TableError::Open { origin: spec.origin.clone(), error }),
         }
@@ -246,7 +281,6 @@ impl Tables {
             Ok(timestamp) => {
                 if self.common.schema.is_some() && !self.common.trusts_clock {
                     timestamp.hold();
-                    self.compare_clock(&timestamp).await;
                 }
                 Ok(Generator::Timestamp(timestamp))
             }
@@ -254,24 +288,25 @@ impl Tables {
         }
     }
 
-    /// Lets a generator go that waits for its clock, where the backend's says the same.
-    async fn compare_clock(&self, timestamp: &Timestamp) {
+    /// Lets the generators go that wait for the machine's clock, where the backend's says the same.
+    pub(crate) async fn compare_clocks(&self) {
         let Some(schema) = &self.common.schema else { return };
+        let is_held = |generator: &Generator| matches!(generator, Generator::Timestamp(timestamp) if timestamp.is_held());
+        let held: Vec<_> =
+            self.generators.all().into_iter().filter(|(_, generator)| is_held(generator)).collect();
+        if held.is_empty() {
+            return;
+        }
         let asked = Instant::now();
         match schema.clock().await {
-            Ok(moment) => drop(timestamp.compare_clock(moment, asked.elapsed())),
-            Err(error) => tracing::debug!(%error, "Rowstamp cannot read the backend's clock"),
-        }
-    }
-
-    /// Generators that wait for the machine's clock to be right look again.
-    pub(crate) async fn compare_clocks(&self) {
-        for (_, generator) in self.generators.all() {
-            if let Generator::Timestamp(timestamp) = &generator
-                && timestamp.is_held()
-            {
-                self.compare_clock(timestamp).await;
+            Ok(moment) => {
+                for (_, generator) in held {
+                    if let Generator::Timestamp(timestamp) = generator {
+                        timestamp.compare_clock(moment, asked.elapsed());
+                    }
+                }
             }
+            Err(error) => tracing::debug!(%error, "Rowstamp cannot read the backend's clock"),
         }
     }
 }

@@ -8,13 +8,13 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use crate::ids::Generator;
 use crate::ids::timestamp::clock::SystemClock;
+use crate::ids::{Generator, close_all};
 use crate::rules::RuleSet;
 use crate::schema::{Schema, SchemaError};
 use crate::store::Store;
 use crate::table_name::NameCase;
-use crate::tables::change::Next;
+use crate::tables::change::{Next, close};
 use crate::tables::locks::TableLocks;
 use crate::tables::{Common, InForce, TableError, Tables};
 
@@ -140,9 +140,7 @@ impl InForce {
         old.retire();
         let (tables, leaving) = next.assigned(old).await?;
         handover.tables = Some(tables);
-        for generator in leaving {
-            generator.close().await;
-        }
+        close(&*self.common.store, leaving).await;
         Ok(())
     }
 
@@ -206,6 +204,11 @@ impl InForce {
 
     fn must_reopen(&self) -> bool {
         self.is_waiting() || self.generators().iter().any(Generator::is_lost)
+    }
+
+    /// For the end of the process: no more ids are issued, and those that were reserved last go back to the store.
+    pub async fn close_generators(&self) {
+        close_all(&*self.common.store, self.generators()).await;
     }
 
     pub fn generators(&self) -> Vec<Generator> {

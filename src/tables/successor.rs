@@ -8,9 +8,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::time::timeout;
 
-use crate::ids::TakeError;
 use crate::ids::block::{IdBlock, Spacing};
 use crate::ids::generator::Advanced;
+use crate::ids::{TakeError, close_all};
 use crate::rewrite::plan::Lookup;
 use crate::rewrite::plan::target::Target;
 use crate::table_use::Unseen;
@@ -74,9 +74,8 @@ impl InForce {
         old.retire();
         self.replace(&old, tables);
         self.is_waiting.store(false, Ordering::Release);
-        for (_, generator) in old.generators.all() {
-            generator.close().await;
-        }
+        let generators = old.generators.all().into_iter().map(|(_, generator)| generator);
+        close_all(&*self.common.store, generators.collect()).await;
     }
 
     /// After [`InForce::yield_to`]: the successor has ended without taking over, and the store is

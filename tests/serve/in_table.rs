@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use mysql_async::OptsBuilder;
 use rowstamp::store::mysql::{MysqlStore, Proxy as Named, Server as Place, Table};
-use rowstamp::store::{CREATED_AT_ONCE_MAX, Key, Outcome, Revision, Store, StoreError, Versioned};
+use rowstamp::store::{Key, Outcome, Revision, Store, StoreError, Versioned, Write};
 
 use crate::rig::{insert_id, make, rows, server};
 use crate::support::raw::{Client, Options};

@@ -5,57 +5,158 @@
 //! below the bound that the new generator begins above, and it reserves no more before it has read the bindings again.
 //! Leaf's table has no room for the count; there a table moves while all other proxies are stopped, as docs/store-commands.md says.
 
-use crate::ids::fence::slots;
-use crate::store::record::{change, fresh_token};
-use crate::store::{GeneratorRecord, Key, Store, StoreError};
+use std::collections::{BTreeMap, BTreeSet};
 
-/// The counts that one proxy's move of a table has changed. Its own generators go on from one to the other.
+use crate::ids::fence::{KIND_TIMESTAMP, Subject, read, write_all};
+use crate::ids::layout::Layout;
+use crate::store::record::{change, decode, encode, fresh_token};
+use crate::store::{GeneratorRecord, Json, Key, Store, StoreError, Versioned, Write};
+
+/// More generators are read by lists of all.
+const READ_ALONE_MAX: usize = 10;
+
+/// Generators with their nodes, as they stand in the store.
+pub(in crate::ids) struct Issuers(BTreeMap<Key, Versioned<Json>>);
+
+impl Issuers {
+    pub(in crate::ids) async fn read(store: &dyn Store, names: &BTreeSet<&str>) -> Result<Self, StoreError> {
+        let mut found = BTreeMap::new();
+        if names.len() > READ_ALONE_MAX {
+            let of_generator = |key: &Key| key.as_str().strip_prefix(Key::GENERATORS).map(str::to_owned);
+            let of_node = |key: &Key| {
+                let (name, _) = key.as_str().strip_prefix(Key::SLOTS)?.rsplit_once('/')?;
+                Some(name.to_owned())
+            };
+            for (key, record) in store.list(Key::GENERATORS).await? {
+                if of_generator(&key).is_some_and(|name| names.contains(&*name)) {
+                    found.insert(key, record);
+                }
+            }
+            for (key, record) in store.list(Key::SLOTS).await? {
+                if of_node(&key).is_some_and(|name| names.contains(&*name)) {
+                    found.insert(key, record);
+                }
+            }
+        } else {
+            for name in names {
+                let key = Key::generator(name);
+                found.extend(store.load(&key).await?.map(|record| (key, record)));
+                found.extend(store.list(&Key::slots(name)).await?);
+            }
+        }
+        Ok(Issuers(found))
+    }
+
+    /// All ids of the generator, of whichever kind, are below it; 0 if there is none.
+    pub(in crate::ids) fn issued_below(&self, name: &str) -> Result<u64, StoreError> {
+        let key = Key::generator(name);
+        let Some(found) = self.0.get(&key) else { return Ok(0) };
+        let record: GeneratorRecord = decode(&key, &found.value)?;
+        if record.kind != KIND_TIMESTAMP {
+            return Ok(read(&Subject::sequence(name), found)?.record.bound);
+        }
+        let damaged =
+            || StoreError::Corrupt { place: key.to_string(), reason: "its layout cannot be read".to_owned() };
+        let layout: Layout = record.layout.as_deref().unwrap_or_default().parse().map_err(|_| damaged())?;
+        let prefix = Key::slots(name);
+        let mut below = 0;
+        for (key, slot) in
+            self.0.range(Key::of(&prefix)..).take_while(|(key, _)| key.as_str().starts_with(&prefix))
+        {
+            let node = key.as_str().strip_prefix(&prefix).and_then(|node| node.parse().ok());
+            let Some(node) = node else { continue };
+            let slot: GeneratorRecord = decode(key, &slot.value)?;
+            let numbering = layout.numbering(node).map_err(|_| damaged())?;
+            if let Some(last) = slot.bound.checked_sub(1) {
+                below = below.max(numbering.last_id_of(last) + 1);
+            }
+        }
+        Ok(below)
+    }
+}
+
+/// The counts that one proxy's moves of tables have changed, by record. Its own generators go on from one to the other.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Moves(Vec<Move>);
+pub struct Moves(BTreeMap<Key, Move>);
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Move {
-    key: Key,
     from: u64,
     to: u64,
 }
 
+impl Move {
+    fn to(record: &GeneratorRecord) -> Move {
+        Move { from: record.moves - 1, to: record.moves }
+    }
+}
+
 impl Moves {
-    /// Counts up in the records of the generator and of its nodes: from here on nobody reserves who had them open before.
-    pub(in crate::ids) async fn count(store: &dyn Store, generator: &str) -> Result<Moves, StoreError> {
-        let mut keys = vec![Key::generator(generator)];
-        keys.extend(slots(store, generator).await?.keys().map(|node| Key::slot(generator, *node)));
+    /// Counts up in the records of the generators and of their nodes: from here on nobody reserves who had them open before.
+    pub(in crate::ids) async fn count(
+        store: &dyn Store,
+        names: &BTreeSet<&str>,
+    ) -> Result<Moves, StoreError> {
+        let mut counted = Vec::new();
+        for (key, found) in Issuers::read(store, names).await?.0 {
+            let record: GeneratorRecord = decode(&key, &found.value)?;
+            // Another record has no room for a count.
+            if !record.token.is_empty() {
+                let record = GeneratorRecord { moves: record.moves + 1, token: fresh_token(), ..record };
+                counted.push((Write { key, expected: Some(found.revision), value: encode(&record) }, record));
+            }
+        }
+        let (writes, records): (Vec<Write>, Vec<GeneratorRecord>) = counted.into_iter().unzip();
+        let written = write_all(store, &writes).await?;
         let mut moves = Moves::default();
-        for key in keys {
-            moves.0.extend(count_one(store, key).await?);
+        for ((write, record), written) in writes.into_iter().zip(records).zip(written) {
+            let counted =
+                if written { Some(Move::to(&record)) } else { count_one(store, &write.key, &record).await? };
+            moves.0.extend(counted.map(|one| (write.key, one)));
         }
         Ok(moves)
     }
 
     /// Both, where nobody else counted in between.
-    pub(in crate::ids) fn then(self, later: Moves) -> Moves {
-        let joined = |later: Move| match self.0.iter().find(|first| first.key == later.key) {
-            Some(first) if first.to == later.from => Some(Move { from: first.from, ..later }),
-            Some(_) => None,
-            None => Some(later),
-        };
-        Moves(later.0.into_iter().filter_map(joined).collect())
+    pub(in crate::ids) fn then(mut self, later: Moves) -> Moves {
+        for (key, later) in later.0 {
+            match self.0.remove(&key) {
+                Some(first) if first.to == later.from => {
+                    self.0.insert(key, Move { from: first.from, ..later });
+                }
+                Some(_) => {}
+                None => {
+                    self.0.insert(key, later);
+                }
+            }
+        }
+        self
     }
 
     /// The count from which a process may continue that knows the count `from` of a record.
     pub(in crate::ids) fn after(&self, key: &Key, from: u64) -> Option<u64> {
-        self.0.iter().find(|one| one.key == *key && one.from == from).map(|one| one.to)
+        self.0.get(key).filter(|one| one.from == from).map(|one| one.to)
     }
 }
 
-/// `None`: there is no such record, or it has no room for a count.
-async fn count_one(store: &dyn Store, key: Key) -> Result<Option<Move>, StoreError> {
-    let counted = |record: Option<GeneratorRecord>| {
-        let record = record.filter(|record| !record.token.is_empty())?;
-        Some(GeneratorRecord { moves: record.moves + 1, token: fresh_token(), ..record })
+/// Counts up in a record that may have been written as `wanted`, or not: its token tells. `None`: there is no such record any more, or
+/// somebody else has written it since.
+async fn count_one(
+    store: &dyn Store,
+    key: &Key,
+    wanted: &GeneratorRecord,
+) -> Result<Option<Move>, StoreError> {
+    let is_ours = |record: &GeneratorRecord| record.token == wanted.token;
+    let next = |record: Option<GeneratorRecord>| {
+        let record = record.filter(|record| !is_ours(record))?;
+        Some(GeneratorRecord { moves: record.moves + 1, token: wanted.token.clone(), ..record })
     };
-    let counted = change(store, &key, counted).await?;
-    Ok(counted.map(|record| Move { key, from: record.moves - 1, to: record.moves }))
+    if let Some(counted) = change(store, key, next).await? {
+        return Ok(Some(Move::to(&counted)));
+    }
+    let Some(found) = store.load(key).await? else { return Ok(None) };
+    let record: GeneratorRecord = decode(key, &found.value)?;
+    Ok(is_ours(&record).then(|| Move::to(&record)))
 }
 
 #[cfg(test)]
@@ -65,6 +166,7 @@ mod tests {
     use crate::ids::sequence::{Batch, SequenceSpec};
     use crate::store::memory::MemoryStore;
     use crate::store::{Key, Store};
+    use std::collections::BTreeSet;
     use std::num::NonZeroU64;
     use std::sync::Arc;
     use std::time::Duration;
@@ -96,8 +198,8 @@ mod tests {
         for sequence in [&ours, &theirs] {
             let _ = sequence.take(NonZeroU64::MIN, Duration::from_secs(1)).await.unwrap();
         }
-        let moves = Moves::count(&*store, NAME).await.unwrap();
-        let moves = moves.then(Moves::count(&*store, NAME).await.unwrap());
+        let moves = Moves::count(&*store, &BTreeSet::from([NAME])).await.unwrap();
+        let moves = moves.then(Moves::count(&*store, &BTreeSet::from([NAME])).await.unwrap());
         let bound = crate::ids::bound_of(&*store, NAME).await.unwrap();
         ours.follow(&moves).await;
         assert_eq!(drained(&ours).await.len(), 1_000);
@@ -112,9 +214,9 @@ mod tests {
     async fn a_move_of_somebody_else_in_between_is_not_followed() {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
         let ours = open(&store, "p1").await;
-        let first = Moves::count(&*store, NAME).await.unwrap();
-        Moves::count(&*store, NAME).await.unwrap();
-        let moves = first.then(Moves::count(&*store, NAME).await.unwrap());
+        let first = Moves::count(&*store, &BTreeSet::from([NAME])).await.unwrap();
+        Moves::count(&*store, &BTreeSet::from([NAME])).await.unwrap();
+        let moves = first.then(Moves::count(&*store, &BTreeSet::from([NAME])).await.unwrap());
         assert_eq!(moves, Moves::default());
         ours.follow(&moves).await;
         assert!(drained(&ours).await.is_empty());

@@ -3,9 +3,9 @@ mod etcd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{Fence, Raise, Subject, raise_bound};
+use super::{Fence, Raise, Records, Subject, raise_bound};
 use crate::store::memory::{Faults, MemoryStore, Moment};
-use crate::store::{GeneratorRecord, Key, StoreError, record};
+use crate::store::{GeneratorRecord, Key, Store, StoreError, record};
 
 const NAME: &str = "shop.orders";
 const ALWAYS: u32 = 1000;
@@ -213,4 +213,67 @@ async fn a_record_that_others_write_each_time_is_no_store_that_is_away() {
         "{error}"
     );
     assert!(error.passes());
+}
+
+#[tokio::test]
+async fn many_are_read_together_and_opened_without_a_question() {
+    let memory = Arc::new(MemoryStore::new());
+    let store: Arc<dyn Store> = memory.clone();
+    raise_bound(store.clone(), "s.g3", "p2", 500).await.unwrap();
+    let wanted: Vec<(String, u64)> = (0..20).map(|nth| (format!("s.g{nth}"), 100 + nth)).collect();
+    let calls = memory.calls();
+    let read = Records::of_sequences(&*store, "p1", &wanted).await.unwrap();
+    // Read, made, and read again.
+    assert_eq!(memory.calls() - calls, 3);
+    let mut fences = Vec::new();
+    for (name, bound) in &wanted {
+        let fence = Fence::open_by(&read, store.clone(), name, "p1", *bound).await.unwrap();
+        assert_eq!(fence.bound(), if name == "s.g3" { 500 } else { *bound });
+        fences.push(fence);
+    }
+    assert_eq!(memory.calls() - calls, 3);
+    // Another proxy raises a bound that was read: no range overlaps.
+    raise_bound(store.clone(), "s.g5", "p2", 1_000).await.unwrap();
+    for fence in &mut fences {
+        let from = match fence.subject.key.as_str() {
+            "generators/s.g5" => 1_000,
+            "generators/s.g3" => 500,
+            key => 100 + key.strip_prefix("generators/s.g").unwrap().parse::<u64>().unwrap(),
+        };
+        assert_eq!(ten(fence).await, Ok(Raise::Raised { from, to: from + 10 }));
+    }
+    // Records that were read in another era count for nothing.
+    memory.set_era(1);
+    let calls = memory.calls();
+    let fence = Fence::open_by(&read, store.clone(), "s.g0", "p1", 1).await.unwrap();
+    assert_eq!((fence.bound(), memory.calls() - calls), (110, 1));
+}
+
+#[tokio::test]
+async fn many_are_raised_together() {
+    let memory = Arc::new(MemoryStore::new());
+    let store: Arc<dyn Store> = memory.clone();
+    let wanted: Vec<(String, u64)> = (0..20).map(|nth| (format!("s.g{nth}"), 100)).collect();
+    Records::of_sequences(&*store, "p1", &wanted).await.unwrap();
+    raise_bound(store.clone(), "s.g3", "p2", 500).await.unwrap();
+    let mut fence = Fence::open(store.clone(), "s.g4", "p1", 1).await.unwrap();
+    let wanted: Vec<(String, u64)> = wanted.into_iter().map(|(name, _)| (name, 300)).collect();
+    let calls = memory.calls();
+    let read = Records::of_raised(&*store, "p1", &wanted).await.unwrap();
+    assert_eq!(memory.calls() - calls, 3);
+    // A fence that was open takes the record that was read.
+    fence.notice(&read).unwrap();
+    assert_eq!((fence.bound(), memory.calls() - calls), (300, 3));
+    assert_eq!(ten(&mut fence).await, Ok(Raise::Raised { from: 300, to: 310 }));
+    for (name, _) in &wanted {
+        let expect = match name.as_str() {
+            "s.g3" => 500,
+            "s.g4" => 310,
+            _ => 300,
+        };
+        assert_eq!(super::bound_of(&*store, name).await.unwrap(), expect, "{name}");
+    }
+    // An older record than the fence has seen is left alone.
+    fence.notice(&read).unwrap();
+    assert_eq!(fence.bound(), 310);
 }
