@@ -90,12 +90,24 @@ impl TakenIds {
         if let Some(found) = self.by_generator.load().get(name) {
             return Arc::clone(found);
         }
+        self.know([name]);
+        self.by_generator.load().get(name).cloned().unwrap_or_default()
+    }
+
+    /// Has counts for all of these from here on. The map is copied once, not once for each.
+    pub fn know<'a>(&self, names: impl IntoIterator<Item = &'a GeneratorName>) {
+        let known = self.by_generator.load();
+        let new: Vec<_> = names.into_iter().filter(|name| !known.contains_key(*name)).collect();
+        if new.is_empty() {
+            return;
+        }
         self.by_generator.rcu(|all| {
             let mut all = BTreeMap::clone(all);
-            all.entry(name.clone()).or_default();
+            for name in &new {
+                all.entry(GeneratorName::clone(name)).or_default();
+            }
             all
         });
-        self.by_generator.load().get(name).cloned().unwrap_or_default()
     }
 
     /// Forgets generators that are closed for good, unless an operator has stopped them.

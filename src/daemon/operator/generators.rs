@@ -55,7 +55,9 @@ pub(super) fn rows(tables: &InForce, rates: &Rates) -> Vec<GeneratorRow> {
         }
         row
     };
-    tables.generator_specs().iter().map(row).collect()
+    let specs = tables.generator_specs();
+    tables.taken().know(specs.iter().map(|spec| &spec.name));
+    specs.iter().map(row).collect()
 }
 
 /// `None`: those are that a rule needs.
