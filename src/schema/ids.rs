@@ -25,7 +25,7 @@ pub const BINDING_LOCK_SECONDS: u32 = 5;
 const USE_LOCK_SECONDS: u32 = 1;
 
 /// Columns whose highest ids are read together. Where that fails, each is read alone.
-pub const HIGHEST_PER_QUERY: usize = 100;
+pub const HIGHEST_PER_QUERY: usize = 250;
 
 /// A column whose highest id is asked for, up to `id_max` where that is given.
 #[derive(Debug, Clone, Copy)]

@@ -11,8 +11,8 @@ use sha2::{Digest, Sha256};
 use crate::tables::locks::LockError;
 use crate::tables::locks::line::Line;
 
-/// Tables that are asked for by one statement, which has some 60 KB then.
-pub(super) const TABLES_PER_QUERY: usize = 100;
+/// Tables that are asked for by one statement, which has some 150 KB then.
+pub(super) const TABLES_PER_QUERY: usize = 250;
 
 /// The number of tables whose locks' holders one query returns, as one text.
 const LOCKS_PER_TEXT: usize = 500;
