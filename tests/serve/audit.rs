@@ -12,7 +12,7 @@ const CONFIG: &str = "[log]\naudit = \"audit.log\"\n";
 
 /// The file's lines, as soon as there are so many.
 #[track_caller]
-fn lines(rig: &Rig, file: &str, count: usize) -> Vec<serde_json::Value> {
+pub(crate) fn lines(rig: &Rig, file: &str, count: usize) -> Vec<serde_json::Value> {
     let (path, end) = (rig.proxy.dir().join(file), Instant::now() + NEVER);
     loop {
         let text = fs::read_to_string(&path).unwrap_or_default();

@@ -35,6 +35,7 @@ mod lock_lease;
 mod logs;
 mod looks;
 mod lower;
+mod many_tables;
 mod moved_ids;
 mod moves;
 mod named;
