@@ -7,11 +7,11 @@ HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # shellcheck source=tests/servers.sh
 . "$HERE/tests/servers.sh"
 
-TABLES=10000 RULED=5000 IDLE=20 QUIET=65 USED=50 WAIT=600 KINDS=(mariadb mysql) RULES=(pattern names)
+TABLES=10000 RULED=5000 IDLE=20 QUIET=65 USED=50 WAIT=600 DELAY=0 KINDS=(mariadb mysql) RULES=(pattern names) STORES=(embedded)
 
 usage() {
     cat <<USAGE
-benches/rules.sh [options]: one line a server and kind of rules
+benches/rules.sh [options]: some lines for each server, store and kind of rules
 
   --tables N       of the server (default $TABLES)
   --ruled N        of them have a rule (default $RULED)
@@ -19,9 +19,12 @@ benches/rules.sh [options]: one line a server and kind of rules
   --quiet SECONDS  before that, in which nothing is done (default $QUIET: a minute after DDL the proxy looks at views more often)
   --used N         tables that have an INSERT each second in a second count (default $USED)
   --wait SECONDS   for a start or a reload at most (default $WAIT)
+  --delay MS       round trip to the server, and to etcd, that a relay in between adds (default $DELAY: no relay)
+  --times          starts and reloads only, and nothing that takes minutes: --idle, --quiet and --used have no effect
   --server NAME    mariadb or mysql (default both)
-  --rules KIND     pattern; names; generators: names, each with a generator of its own; or templates: a pattern that gives each table
-                   a generator, "{table}" (default the first two)
+  --rules KIND     pattern; names; generators: names, each with a generator of its own; templates: a pattern that gives each table
+                   a generator, "{table}"; or shards: the tables are in 16 databases, and have one generator (default the first two)
+  --store KIND     embedded, etcd or mysql: the table in the same server (default embedded)
 
 start        from the process to the line "listening on" in its log; "empty": with an empty store, "again": with that store
 first        from the same moment to the answer to the first INSERT into the last ruled table
@@ -35,10 +38,12 @@ ROWSTAMP_BIN names a binary; without it the release build is made.
 USAGE
 }
 
+ONLY_TIMES=no
 while [ $# -gt 0 ]; do
     case $1 in
         --help | -h) usage; exit 0 ;;
-        --tables | --ruled | --idle | --quiet | --used | --wait | --server | --rules) [ $# -ge 2 ] || { say "$1 wants a value"; exit 2; } ;;
+        --times) ONLY_TIMES=yes; shift; continue ;;
+        --delay | --store | --tables | --ruled | --idle | --quiet | --used | --wait | --server | --rules) [ $# -ge 2 ] || { say "$1 wants a value"; exit 2; } ;;
         *) say "unknown option $1"; usage >&2; exit 2 ;;
     esac
     case $1 in
@@ -48,6 +53,8 @@ while [ $# -gt 0 ]; do
         --quiet) QUIET=$2 ;;
         --used) USED=$2 ;;
         --wait) WAIT=$2 ;;
+        --delay) DELAY=$2 ;;
+        --store) STORES=("$2") ;;
         --server) KINDS=("$2") ;;
         --rules) RULES=("$2") ;;
     esac
@@ -58,14 +65,20 @@ now() { date +%s.%N; }
 since() { awk -v a="$1" -v b="$(now)" 'BEGIN { printf "%.2f", b - a }'; }
 
 # name N: of the N-th ruled table.
-name() { printf 'r_%05d' "$1"; }
+name() {
+    if [ "$DATABASES" = 1 ]; then printf 'many.r_%05d' "$1"; else printf 'many_%02d.r_%05d' $(($1 % DATABASES)) "$1"; fi
+}
 
 make_tables() {
-    local options='ENGINE=InnoDB STATS_PERSISTENT=0'
+    local options='ENGINE=InnoDB STATS_PERSISTENT=0' nth
+    DATABASES=1
+    [ "${RULES[*]}" = shards ] && DATABASES=16
     {
         echo "CREATE DATABASE many; USE many;"
-        seq 1 "$RULED" | awk -v o="$options" '{
-            printf "CREATE TABLE r_%05d (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, a INT, b VARCHAR(40)) %s;\n", $1, o }'
+        for ((nth = 0; nth < DATABASES; nth++)); do printf 'CREATE DATABASE many_%02d;\n' "$nth"; done
+        for ((nth = 1; nth <= RULED; nth++)); do
+            echo "CREATE TABLE $(name "$nth") (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, a INT, b VARCHAR(40)) $options;"
+        done
         seq 1 "$((TABLES - RULED))" | awk -v o="$options" '{ printf "CREATE TABLE other_%05d (id INT PRIMARY KEY, a INT) %s;\n", $1, o }'
         echo "CREATE VIEW seen AS SELECT * FROM $(name 1);"
     } | db || die "the tables cannot be made"
@@ -81,6 +94,10 @@ write_rules() {
     fi
     if [ "$1" = templates ]; then
         printf 'schema = "man?"\n[tables."r_*"]\ncolumn = "id"\ngenerator = "%s_{table}"\n' "$2"
+        return
+    fi
+    if [ "$1" = shards ]; then
+        printf 'schema = "many_*"\ntables."r_*" = { column = "auto", generator = "ids.%s" }\n' "$2"
         return
     fi
     printf 'schema = "many"\n[generators.%s]\nkind = "sequence"\n' "$2"
@@ -105,6 +122,46 @@ until_line() {
     die "no \"$1\" within $WAIT s"
 }
 
+# far PORT: FAR_PORT leads to the same, through the relay if there is one.
+far() {
+    FAR_PORT=$1
+    [ "$DELAY" = 0 ] && return
+    local said=$RUN_FOLDER/relay.$1
+    spawn "$said" "$HERE/benches/relay/delayed.py" "$1" "$DELAY"
+    wait_for "the relay" "$SPAWNED_PID" "$said" test -s "$said"
+    FAR_PORT=$(<"$said")
+}
+
+# start_etcd: sets ETCD_PORT, ETCD_PID.
+start_etcd() {
+    need etcd
+    local peer log=$RUN_FOLDER/etcd.log
+    ETCD_PORT=$(free_port) peer=$(free_port)
+    rm -rf "$RUN_FOLDER/etcd"
+    spawn "$log" etcd --data-dir "$RUN_FOLDER/etcd" --listen-client-urls "http://127.0.0.1:$ETCD_PORT" \
+        --advertise-client-urls "http://127.0.0.1:$ETCD_PORT" --listen-peer-urls "http://127.0.0.1:$peer" --log-level error
+    ETCD_PID=$SPAWNED_PID
+    wait_for etcd "$ETCD_PID" "$log" accepts "$ETCD_PORT"
+}
+
+# store_of KIND: what rowstamp.toml says of the store, which is new. STORE_PID: its process, if it has one.
+store_of() {
+    STORE_PID=
+    case $1 in
+        etcd)
+            start_etcd
+            STORE_PID=$ETCD_PID
+            far "$ETCD_PORT"
+            printf -v STORE 'store.kind = "etcd"\nstore.endpoints = ["127.0.0.1:%s"]\nproxy.name = "p1"' "$FAR_PORT"
+            ;;
+        mysql)
+            db -e "DROP DATABASE IF EXISTS bounds; CREATE DATABASE bounds; GRANT ALL ON bounds.* TO '$CONTROL_USER'@'%'"
+            STORE='store.kind = "mysql"'$'\n''store.table = "bounds.rowstamp_bounds"'$'\n''proxy.name = "p1"'
+            ;;
+        *) STORE='store.path = "rowstamp.redb"' ;;
+    esac
+}
+
 # started: STARTED and FIRST, in seconds.
 started() {
     local begun ticks
@@ -115,7 +172,7 @@ started() {
     until_line 'listening on' 1
     STARTED=$(since "$begun")
     for ((ticks = 0; ticks < WAIT * 20; ticks++)); do
-        app many -e "INSERT INTO $(name "$RULED") (a) VALUES (1)" 2>/dev/null && break
+        app -e "INSERT INTO $(name "$RULED") (a) VALUES (1)" 2>/dev/null && break
         sleep 0.05
     done
     FIRST=$(since "$begun")
@@ -166,25 +223,30 @@ shown() {
 }
 
 use_tables() {
-    local second
+    local second nth
     for ((second = 0; second < IDLE + 3; second++)); do
-        seq 1 "$USED" | awk '{ printf "INSERT INTO r_%05d (a) VALUES (1);\n", $1 }'
+        for ((nth = 1; nth <= USED; nth++)); do echo "INSERT INTO $(name "$nth") (a) VALUES (1);"; done
         sleep 1
-    done | app many
+    done | app
 }
 
 measure() {
-    local server=$1 empty again first same all idle used user seen
-    KIND=$2 FOLDER=$RUN_FOLDER/$1.$2
+    local server=$1 store=$3 empty again first same all idle used user seen
+    KIND=$2 FOLDER=$RUN_FOLDER/$1.$2.$3
     mkdir -p "$FOLDER/rules"
     write_rules "$KIND" one >"$FOLDER/rules/many.toml"
+    if [ "$KIND" = shards ]; then
+        printf 'schema = "ids"\ngenerators.one.kind = "sequence"\ngenerators.two.kind = "sequence"\n' >"$FOLDER/rules/ids.toml"
+    fi
+    store_of "$store"
     PROXY_PORT=$(free_port) HTTP_ADDRESS=127.0.0.1:$(free_port)
     cat >"$FOLDER/rowstamp.toml" <<TOML
 listen.address = "127.0.0.1:$PROXY_PORT"
-backend.address = "127.0.0.1:$DB_PORT"
+backend.address = "127.0.0.1:$SERVER_PORT"
 backend.control.user = "$CONTROL_USER"
 backend.control.password = "$CONTROL_PASSWORD"
-store.path = "rowstamp.redb"
+state.path = "state"
+$STORE
 rules.path = "rules"
 rules.watch = false
 http.address = "$HTTP_ADDRESS"
@@ -192,15 +254,17 @@ TOML
     chmod 600 "$FOLDER/rowstamp.toml"
     started
     empty=$STARTED first=$FIRST
-    sleep "$QUIET"
-    counted
-    idle=$COUNTED
-    use_tables &
-    user=$!
-    sleep 2
-    counted
-    used=$COUNTED
-    wait "$user" || die "an INSERT failed"
+    if [ "$ONLY_TIMES" = no ]; then
+        sleep "$QUIET"
+        counted
+        idle=$COUNTED
+        use_tables &
+        user=$!
+        sleep 2
+        counted
+        used=$COUNTED
+        wait "$user" || die "an INSERT failed"
+    fi
     shown
     seen=$SHOWN
     reloaded one
@@ -211,9 +275,10 @@ TOML
     started
     again=$STARTED
     stop "$PROXY_PID"
-    printf '%s, %d of %d tables by %s: start %s s empty (first %s s), %s s again; reload %s s same, %s s all\n' \
-        "$server" "$RULED" "$TABLES" "$KIND" "$empty" "$first" "$again" "$same" "$all"
-    printf '%s, %s, a second: idle %s; %d used %s\n' "$server" "$KIND" "$idle" "$USED" "$used"
+    [ -z "$STORE_PID" ] || stop "$STORE_PID"
+    printf '%s, %s, %s ms, %d of %d tables by %s: start %s s empty (first %s s), %s s again; reload %s s same, %s s all\n' \
+        "$server" "$store" "$DELAY" "$RULED" "$TABLES" "$KIND" "$empty" "$first" "$again" "$same" "$all"
+    [ "$ONLY_TIMES" = yes ] || printf '%s, %s, a second: idle %s; %d used %s\n' "$server" "$KIND" "$idle" "$USED" "$used"
     printf '%s, %s, shown: %s\n' "$server" "$KIND" "$seen"
 }
 
@@ -227,6 +292,10 @@ for server in "${KINDS[@]}"; do
     "start_$server" --innodb-flush-log-at-trx-commit=0 --innodb-flush-method=nosync --innodb-doublewrite=OFF "${more[@]}"
     db -e "GRANT SHOW VIEW ON *.* TO '$CONTROL_USER'@'%'"
     make_tables
-    for rules in "${RULES[@]}"; do measure "$server" "$rules"; done
+    far "$DB_PORT"
+    SERVER_PORT=$FAR_PORT
+    for store in "${STORES[@]}"; do
+        for rules in "${RULES[@]}"; do measure "$server" "$rules" "$store"; done
+    done
     stop "$DB_PID"
 done
