@@ -14,6 +14,9 @@ use crate::tables::{Common, TableError, Tables};
 /// The number of missing tables that have a line each in the log.
 const MISSING_MAX: usize = 20;
 
+/// Two questions at a time: the server has more than one core.
+const TABLES_PER_ROUND: usize = 2 * TABLES_PER_READING;
+
 /// A ruled table of the backend, read before anything is changed.
 pub(super) struct Live {
     pub(super) table: String,
@@ -51,11 +54,13 @@ impl Tables {
         progress.begin("reading tables", named.len());
         let mut live = Vec::with_capacity(named.len());
         let mut missing = Vec::new();
-        for named in named.chunks(TABLES_PER_READING) {
+        for named in named.chunks(TABLES_PER_ROUND) {
             let read = (Instant::now(), self.common.ddl.seen());
             let asked: Vec<TableName> = named.iter().map(|(name, _)| name.clone()).collect();
-            let found = schema.live_tables(self.common.case, &asked).await?;
-            for ((name, rule), found) in named.iter().zip(found) {
+            let (first, second) = asked.split_at(asked.len().min(TABLES_PER_READING));
+            let reading = |names| schema.live_tables(self.common.case, names);
+            let (first, second) = tokio::try_join!(reading(first), reading(second))?;
+            for ((name, rule), found) in named.iter().zip(first.into_iter().chain(second)) {
                 if found.is_none() {
                     missing.push((name, rule));
                 }
@@ -134,22 +139,26 @@ impl Tables {
         let is_new = |one: &&mut Live| matches!(one.binding, Binding::New { .. });
         let mut new: Vec<&mut Live> = live.iter_mut().filter(is_new).collect();
         progress.begin("reading the highest ids of tables", new.len());
-        for new in new.chunks_mut(TABLES_PER_READING) {
-            let asked: Vec<(usize, AskedHighest<'_>)> =
-                new.iter().enumerate().filter_map(|(nth, one)| Some((nth, self.asked_of(one)?))).collect();
-            let (places, asked): (Vec<usize>, Vec<AskedHighest<'_>>) = asked.into_iter().unzip();
-            let highest = match &self.common.schema {
-                Some(schema) => schema.highest_ids_of(self.common.case, &asked).await?,
-                None => Vec::new(),
-            };
-            for (place, highest) in places.into_iter().zip(highest) {
-                if let Some(one) = new.get_mut(place) {
+        for new in new.chunks_mut(TABLES_PER_ROUND) {
+            let (first, second) = new.split_at(new.len().min(TABLES_PER_READING));
+            let (first, second) = tokio::try_join!(self.highest_of(first), self.highest_of(second))?;
+            for (nth, highest) in first.into_iter().chain(second).enumerate() {
+                if let (Some(one), Some(highest)) = (new.get_mut(nth), highest) {
                     one.binding = Binding::New { highest };
                 }
             }
             progress.add(new.len());
         }
         Ok(())
+    }
+
+    /// For each table its highest id, if its generator starts above it.
+    async fn highest_of(&self, new: &[&mut Live]) -> Result<Vec<Option<u64>>, TableError> {
+        let Some(schema) = &self.common.schema else { return Ok(Vec::new()) };
+        let asked: Vec<Option<AskedHighest<'_>>> = new.iter().map(|one| self.asked_of(one)).collect();
+        let known: Vec<AskedHighest<'_>> = asked.iter().flatten().copied().collect();
+        let mut highest = schema.highest_ids_of(self.common.case, &known).await?.into_iter();
+        Ok(asked.iter().map(|asked| asked.and_then(|_| highest.next())).collect())
     }
 
     fn asked_of<'a>(&self, one: &'a Live) -> Option<AskedHighest<'a>> {
