@@ -229,8 +229,12 @@ impl Act<'_> {
         let names = [format!("{table}.cert"), format!("{table}.key")];
         let [cert_name, key_name] = &names;
         match (cert.is_some(), key.is_some()) {
-            (true, false) => self.error(key_name, "is missing; a certificate needs its private key"),
-            (false, true) => self.error(cert_name, "is missing; a private key needs its certificate"),
+            (true, false) => {
+                self.error(key_name, "is missing; name the PEM file of the certificate's private key");
+            }
+            (false, true) => {
+                self.error(cert_name, "is missing; name the PEM file of the private key's certificate");
+            }
             (true, true) | (false, false) => {}
         }
         let cert = self.readable(cert_name, cert);

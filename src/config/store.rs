@@ -101,7 +101,7 @@ impl Act<'_> {
         let places = (store.password.as_ref(), store.password_file.as_deref(), store.password_env.as_deref());
         let Some(user) = store.user.clone() else {
             if places != (None, None, None) {
-                self.error("store.user", "is missing; a password needs its user");
+                self.error("store.user", "is missing; write the name of the user whose password this is");
             }
             return None;
         };

@@ -1,4 +1,5 @@
 mod doors;
+mod each_key;
 mod environment;
 mod mistakes;
 mod stores;
@@ -153,8 +154,14 @@ fn defaults_that_are_written() {
 #[test]
 fn what_must_go_together() {
     for (line, expect) in [
-        ("listen.tls.cert = 'pem'", "listen.tls.key: is missing; a certificate needs its private key"),
-        ("backend.tls.key = 'pem'", "backend.tls.cert: is missing; a private key needs its certificate"),
+        (
+            "listen.tls.cert = 'pem'",
+            "listen.tls.key: is missing; name the PEM file of the certificate's private key",
+        ),
+        (
+            "backend.tls.key = 'pem'",
+            "backend.tls.cert: is missing; name the PEM file of the private key's certificate",
+        ),
         (
             "backend.tls.mode = 'verify_identity'",
             "backend.tls.ca: is missing, and the mode verifies the server with it; name a file of CA certificates",

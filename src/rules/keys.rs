@@ -150,7 +150,14 @@ pub struct LayoutTable {
     /// How long ids have the same timestamp: a whole number of microseconds.
     pub tick: Interval,
     /// The fields, from the highest bits to the lowest.
+    #[schemars(example = fields_of_snowflake())]
     pub fields: Vec<FieldKey>,
+}
+
+fn fields_of_snowflake() -> serde_json::Value {
+    serde_json::json!([
+        { "field": "timestamp", "bits": 41 }, { "field": "node", "bits": 10 }, { "field": "sequence", "bits": 12 }
+    ])
 }
 
 impl Default for LayoutTable {

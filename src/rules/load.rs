@@ -272,7 +272,7 @@ impl Link<'_> {
     }
 }
 
-const UNUSED: &str = "no table uses this generator";
+const UNUSED: &str = "no table uses this generator; name it in the rule of a table, or remove it";
 
 /// True if the finding says that no table uses a generator. While a door is open, such a generator may still be of use.
 pub fn is_of_unused(finding: &Finding) -> bool {

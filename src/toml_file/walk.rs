@@ -110,7 +110,7 @@ impl Walk<'_> {
                 let example = schema.get("examples").and_then(|all| all.get(0));
                 let example = match (example, variable_at(&self.written.variables, &path)) {
                     (_, Some(_)) => format!("; set {}", variable_of(&path)),
-                    (Some(one), None) => format!("; write, for example, {name} = {one}"),
+                    (Some(one), None) => format!("; write, for example, {name} = {}", toml_of(one)),
                     (None, None) => String::new(),
                 };
                 self.error(&path, line, format!("is missing{example}"));
@@ -180,6 +180,11 @@ impl Walk<'_> {
     fn line_at(&self, offset: usize) -> usize {
         self.line_of_filled_in.unwrap_or_else(|| self.line_starts.partition_point(|start| *start <= offset))
     }
+}
+
+/// An example of a schema as somebody writes it.
+fn toml_of(example: &Value) -> String {
+    toml::Value::try_from(example).map_or_else(|_| example.to_string(), |value| value.to_string())
 }
 
 fn unknown(name: &str, known: Option<&Map<String, Value>>, root: &Value) -> String {

@@ -93,7 +93,10 @@ fn what_is_wrong_with_a_variable() {
         ),
         ("ROWSTAMP_LOG__LEVEL=inof", "log.level: \"inof\" is unknown; did you mean \"info\"? Known: "),
         // A table that the file has not got.
-        ("ROWSTAMP_LISTEN__TLS__CERT=pem", "listen.tls.key: is missing; a certificate needs its private key"),
+        (
+            "ROWSTAMP_LISTEN__TLS__CERT=pem",
+            "listen.tls.key: is missing; name the PEM file of the certificate's private key",
+        ),
         (
             "ROWSTAMP_STORE__TLS__CA=pem",
             "store.tls: is only for kind = \"etcd\"; write that kind, or remove the key",

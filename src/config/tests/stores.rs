@@ -69,7 +69,7 @@ fn stores() {
     for (keys, key, text) in [
         ("path = 'x'", "store.path", "is only for kind = \"embedded\"; write that kind, or remove the key"),
         ("table = 'x'", "store.table", "is only for kind = \"mysql\"; write that kind, or remove the key"),
-        ("password = ''", "store.user", "is missing; a password needs its user"),
+        ("password = ''", "store.user", "is missing; write the name of the user whose password this is"),
         (
             "user = 'r'",
             "store",

@@ -314,7 +314,10 @@ fn a_bad_generator_is_no_fault_of_its_tables() {
 #[test]
 fn a_generator_that_calls_draw_from_needs_no_table() {
     let alone = |sql: &str| format!("schema = 's'\n[generators.g]\nkind = 'sequence'\n{sql}");
-    check(&[&alone("")], "warning: a.toml:2: generators.g: no table uses this generator");
+    check(
+        &[&alone("")],
+        "warning: a.toml:2: generators.g: no table uses this generator; name it in the rule of a table, or remove it",
+    );
     check(&[&alone("sql = true\n")], "");
 }
 
@@ -324,7 +327,7 @@ fn names_of_generators() {
     check(
         &[&text],
         "error: a.toml:2: generators.\"a.b\": is not a valid name of a generator; write up to 64 letters, digits, _ and -\n\
-         warning: a.toml:2: generators.\"a.b\": no table uses this generator\n\
+         warning: a.toml:2: generators.\"a.b\": no table uses this generator; name it in the rule of a table, or remove it\n\
          error: a.toml:7: tables.orders.generator: there is no generator a.b; define [generators.b] for it",
     );
 }
@@ -379,6 +382,6 @@ fn names_over_all_files() {
     );
     check(
         &["schema = 'crm'\n[generators.g]\nkind = 'sequence'"],
-        "warning: a.toml:2: generators.g: no table uses this generator",
+        "warning: a.toml:2: generators.g: no table uses this generator; name it in the rule of a table, or remove it",
     );
 }

@@ -76,7 +76,7 @@ fn what_is_wrong_with_several_schemas_is_said_once() {
         several("schemas = ['a', 'b']", "explicit = 'advance'").replace("'ids'\nexplicit", "'idz'\nexplicit");
     check(
         &[&wrong],
-        "warning: a.toml:2: generators.ids: no table uses this generator\n\
+        "warning: a.toml:2: generators.ids: no table uses this generator; name it in the rule of a table, or remove it\n\
          error: a.toml:6: tables.orders.generator: there is no generator a.idz; did you mean a.ids?",
     );
 }
@@ -172,7 +172,10 @@ fn generators_that_are_named_after_tables() {
     assert_eq!(generator_of(&[&defined], "wp", "wp_posts"), "wp.wp_posts of time");
     // A generator that is defined by its name keeps that definition. A template must only be of the same kind.
     let same = format!("{wordpress}[generators.wp_posts]\nkind = 'sequence'\nstart = 7\n");
-    check(&[&same], "warning: a.toml:5: generators.wp_posts: no table uses this generator");
+    check(
+        &[&same],
+        "warning: a.toml:5: generators.wp_posts: no table uses this generator; name it in the rule of a table, or remove it",
+    );
     let other = format!("{wordpress}[generators.events]\n{time}");
     let text = "tables.*.generator: would give a table the generator wp.events, which is defined at a.toml:5 with the other kind; write a rule for that \
                 table alone, or rename the generator";
