@@ -32,7 +32,7 @@ reload       SIGHUP, from the signal to the line that says the files are active;
              "all": every table moves to another generator
 idle         what the server counts a second while nobody is connected: queries, internal temporary tables, and its CPU in
              milliseconds; "used": while tables have an INSERT each second, which is counted with it
-shown        the proxy's memory (RSS), and how long /metrics and the page's /status.json take, and their sizes
+shown        the proxy's memory (RSS), and how long /metrics, the page's /status.json and /readyz take, and their sizes
 
 ROWSTAMP_BIN names a binary; without it the release build is made.
 USAGE
@@ -216,7 +216,7 @@ shown() {
     local memory path one
     memory=$(awk '/^VmRSS:/ { printf "%.0f MiB", $2 / 1024 }' "/proc/$PROXY_PID/status")
     SHOWN="memory $memory"
-    for path in metrics status.json; do
+    for path in metrics status.json readyz; do
         one=$(curl -fsS -o /dev/null -w '%{time_total} %{size_download}' "http://$HTTP_ADDRESS/$path") || die "/$path is not answered"
         SHOWN+=$(awk -v p="$path" -v o="$one" 'BEGIN { split(o, n, " "); printf "; /%s %.0f ms, %.0f KiB", p, n[1] * 1000, n[2] / 1024 }')
     done

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # The page at / of http.address in a headless Chromium, before a proxy with a private MariaDB: it is clicked through, and what it
-# shows is compared with /status.json. About a minute and a half.
+# shows is compared with /status.json. Then the page of a proxy with thousands of generators. About two minutes.
 set -uo pipefail
 
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # shellcheck source=tests/servers.sh
 . "$HERE/tests/servers.sh"
 
-SHOTS='' LOAD=40
+SHOTS='' LOAD=40 GENERATORS=5000
 
 usage() {
     cat <<USAGE
@@ -15,6 +15,7 @@ tests/page.sh [options]: a line for each check, then "N passed, N failed, N skip
 
   --shots FOLDER    write the screenshots page.png, page-dark.png and page-phone.png there, as docs/ has them
   --load SECONDS    of INSERTs, which the plots then show (default $LOAD)
+  --generators N    of the second proxy (default $GENERATORS); a tenth of them are used up
 
   ROWSTAMP_BIN      a built rowstamp; else \`cargo build --release\` makes one
 USAGE
@@ -23,12 +24,13 @@ USAGE
 while [ $# -gt 0 ]; do
     case $1 in
         --help | -h) usage; exit 0 ;;
-        --shots | --load) [ $# -ge 2 ] || { say "$1 wants a value"; exit 2; } ;;
+        --shots | --load | --generators) [ $# -ge 2 ] || { say "$1 wants a value"; exit 2; } ;;
         *) say "unknown option $1"; usage >&2; exit 2 ;;
     esac
     case $1 in
         --shots) SHOTS=$(mkdir -p "$2" && cd "$2" && pwd) ;;
         --load) LOAD=$2 ;;
+        --generators) GENERATORS=$2 ;;
     esac
     shift 2
 done
@@ -61,7 +63,7 @@ draw() {
     done
 }
 
-ask() { mariadb --no-defaults --host=127.0.0.1 --port="$PROXY_PORT" --user="$APP_USER" --password="$APP_PASSWORD" shop -e "$1"; }
+app() { mariadb --no-defaults --host=127.0.0.1 --port="$PROXY_PORT" --user="$APP_USER" --password="$APP_PASSWORD" "$@"; }
 
 "$HERE/tests/install.sh" chromium node >&2 || true
 for program in chromium node; do
@@ -127,10 +129,27 @@ load orders 3 0.02
 load order_items 12 0.05
 load order_items 2 0.01
 load events 1 0.02
-ask "INSERT INTO returns (a) VALUES (1), (2)"
-ask "INSERT INTO returns (id, a) VALUES (a, 1)" 2>/dev/null && die "an id that names a column was taken"
+app shop -e "INSERT INTO returns (a) VALUES (1), (2)"
+app shop -e "INSERT INTO returns (id, a) VALUES (a, 1)" 2>/dev/null && die "an id that names a column was taken"
 ROWSTAMP_SHOTS=$SHOTS ROWSTAMP_LOAD=$LOAD ROWSTAMP_LOAD_PIDS="${LOADS[*]}" \
     node "$HERE/tests/page/clicks.mjs" "http://$HTTP_ADDRESS/" "$PROXY_PID"
 status=$?
 [ "$status" = 0 ] || tail -n 5 "$RUN_FOLDER/proxy/rowstamp.log" >&2
+stop "$PROXY_PID"
+
+# A generator a table, by two lines of rules. A table of TINYINT is used up by its 127th row.
+{
+    echo 'CREATE DATABASE many; USE many;'
+    for ((nth = 1; nth <= GENERATORS; nth++)); do
+        [ $((nth % 10)) = 0 ] && type=TINYINT || type=BIGINT
+        printf 'CREATE TABLE t_%05d (id %s NOT NULL PRIMARY KEY, a INT) STATS_PERSISTENT=0;\n' "$nth" "$type"
+        [ "$type" = BIGINT ] || printf 'INSERT INTO t_%05d VALUES (126, 0);\n' "$nth"
+    done
+} | db || die "the tables cannot be made"
+mkdir -p "$RUN_FOLDER/many/rules"
+printf 'schema = "many"\ntables."t_*" = { column = "id", generator = "{table}" }\n' >"$RUN_FOLDER/many/rules/many.toml"
+PROXY_PORT='' PROXY_TABLES=''
+start_rowstamp "$RUN_FOLDER/many"
+for ((nth = 1; nth <= GENERATORS; nth++)); do printf 'INSERT INTO t_%05d (a) VALUES (1);\n' "$nth"; done | app many || die "an INSERT failed"
+ROWSTAMP_GENERATORS=$GENERATORS node "$HERE/tests/page/many.mjs" "http://$HTTP_ADDRESS/" || status=1
 exit "$status"

@@ -46,6 +46,9 @@ use crate::store::metered::StoreMeter;
 use crate::tables::{Covered, InForce};
 use crate::users::{Change, ChangeError, Changed, Directory};
 
+/// Troubles that a check names.
+const TROUBLES_MAX: usize = 5;
+
 pub(crate) struct Parts {
     pub(crate) config: Config,
     pub(crate) shared: Arc<ArcSwap<Shared>>,
@@ -423,8 +426,32 @@ fn session_row(seen: Seen) -> SessionRow {
     }
 }
 
+/// The first troubles, and how many there are besides. If a store is away, thousands of generators have the same trouble.
 /// `None` of nothing.
-fn joined(troubles: impl Iterator<Item = String>) -> Option<String> {
-    let all: Vec<_> = troubles.collect();
-    (!all.is_empty()).then(|| all.join("; "))
+fn joined(mut troubles: impl Iterator<Item = String>) -> Option<String> {
+    let first: Vec<_> = troubles.by_ref().take(TROUBLES_MAX).collect();
+    let more = match troubles.count() {
+        0 => String::new(),
+        count => format!("; and {count} more"),
+    };
+    (!first.is_empty()).then(|| first.join("; ") + &more)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::joined;
+
+    #[test]
+    fn a_few_troubles_are_named() {
+        let of = |count: u32| joined((1..=count).map(|nth| format!("g{nth}")));
+        for (count, expect) in [
+            (0, None),
+            (1, Some("g1")),
+            (5, Some("g1; g2; g3; g4; g5")),
+            (6, Some("g1; g2; g3; g4; g5; and 1 more")),
+            (5_000, Some("g1; g2; g3; g4; g5; and 4995 more")),
+        ] {
+            assert_eq!(of(count).as_deref(), expect, "{count}");
+        }
+    }
 }

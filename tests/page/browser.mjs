@@ -19,7 +19,7 @@ export class Browser {
       "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars", "--force-color-profile=srgb", "about:blank"];
     // Chromium's sandbox does not start as root.
     if (process.getuid() === 0) flags.unshift("--no-sandbox");
-    this.process = spawn(program, flags, { stdio: ["ignore", "ignore", "pipe", "pipe", "pipe"] });
+    this.process = spawn(program, flags, { detached: true, stdio: ["ignore", "ignore", "pipe", "pipe", "pipe"] });
     this.said = "";
     this.process.stderr.on("data", (bytes) => (this.said = (this.said + bytes).slice(-4000)));
     this.ended = new Promise((resolve) => this.process.once("exit", resolve));
@@ -65,9 +65,10 @@ export class Browser {
   }
 
   async close() {
-    this.process.kill("SIGKILL");
+    // Its children too: they write to the folder.
+    process.kill(-this.process.pid, "SIGKILL");
     await this.ended;
-    rmSync(this.folder, { recursive: true, force: true, maxRetries: 5 });
+    rmSync(this.folder, { recursive: true, force: true, maxRetries: 20 });
   }
 }
 

@@ -2,28 +2,11 @@
 // clicks.mjs URL PID-OF-THE-PROXY; ROWSTAMP_LOAD_PIDS insert until they are killed.
 
 import { Browser } from "./browser.mjs";
+import { check, same, sum } from "./checks.mjs";
 
 const [url, proxy] = process.argv.slice(2);
 const shots = process.env.ROWSTAMP_SHOTS;
 const loadSeconds = Number(process.env.ROWSTAMP_LOAD ?? 40);
-
-let [passed, failed] = [0, 0];
-
-async function check(what, test) {
-  try {
-    await test();
-    passed += 1;
-    console.log(`ok      ${what}`);
-  } catch (error) {
-    failed += 1;
-    console.log(`FAILED  ${what}: ${error.message}`);
-  }
-}
-
-function same(found, expected, what = "") {
-  const [a, b] = [JSON.stringify(found), JSON.stringify(expected)];
-  if (a !== b) throw new Error(`${what} found ${a}, expected ${b}`);
-}
 
 const sleep = (seconds) => new Promise((resolve) => setTimeout(resolve, seconds * 1000));
 const status = async () => (await fetch(`${url}status.json`)).json();
@@ -214,13 +197,4 @@ async function run() {
   });
 }
 
-try {
-  await run();
-} catch (error) {
-  failed += 1;
-  console.log(`FAILED  ${error.stack}`);
-} finally {
-  await browser.close();
-}
-console.log(`${passed} passed, ${failed} failed, 0 skipped`);
-process.exitCode = failed || !passed ? 1 : 0;
+await sum(run, browser);

@@ -2,13 +2,15 @@
 
 import { $, el, say } from "./dom.js";
 import { showGenerators } from "./generators.js";
-import { duration } from "./numbers.js";
+import { count, duration } from "./numbers.js";
 import { recall, remember } from "./past.js";
 import { showTables } from "./tables.js";
 import { showTiles } from "./tiles.js";
 
 const POLL_MS = 2000;
 const TIMEOUT_MS = 5000;
+// Generators whose trouble is shown. If their store is away, thousands have the same.
+const TROUBLED_MAX = 10;
 
 function showChecks(status) {
   $("#checks").replaceChildren(...status.checks.map((check) => el("li", { "data-check": check.name },
@@ -22,9 +24,13 @@ function showChecks(status) {
     : ["ready", "good"];
   say($("#ready"), word);
   $("#ready").className = `pill ${kind}`;
+  const troubled = status.generators.filter((each) => each.trouble);
+  const states = [...new Set(troubled.map((each) => each.state))];
+  const more = troubled.length - TROUBLED_MAX;
   const troubles = [
     ...status.checks.filter((check) => check.trouble).map((check) => `${check.name}: ${check.trouble}`),
-    ...status.generators.filter((each) => each.trouble).map((each) => `${each.name} is ${each.state}: ${each.trouble}`),
+    ...troubled.slice(0, TROUBLED_MAX).map((each) => `${each.name} is ${each.state}: ${each.trouble}`),
+    ...(more > 0 ? [`and ${count(more)} more; the filter of the list finds them by their state: ${states.join(", ")}`] : []),
     ...(status.rules.good === false ? ["older rules are active: the files that were read last could not be loaded (the log says why)"] : []),
   ];
   $("#trouble").hidden = troubles.length === 0;

@@ -7,6 +7,8 @@ use crate::cli::table::{aligned, table};
 use crate::tables::grouped;
 
 const NONE: &str = "-";
+/// Generators whose trouble is shown.
+const TROUBLED_MAX: usize = 10;
 
 pub(super) fn screen(status: &Status) -> String {
     let parts = [
@@ -47,9 +49,15 @@ fn troubles(status: &Status) -> String {
         .checks
         .iter()
         .filter_map(|check| Some(format!("{}: {}\n", check.name, check.trouble.as_ref()?)));
-    let generators = status.generators.iter().filter_map(|generator| {
+    let mut troubled = status.generators.iter().filter_map(|generator| {
         Some(format!("{} is {}: {}\n", generator.name, generator.state, generator.trouble.as_ref()?))
     });
+    let mut generators: Vec<_> = troubled.by_ref().take(TROUBLED_MAX).collect();
+    let more = troubled.count();
+    if more > 0 {
+        generators
+            .push(format!("and {} more; the list below has the state of each\n", grouped(&more.to_string())));
+    }
     let rules = (status.rules.good == Some(false)).then(|| {
         "older rules are active: the last rules that were read could not be activated (the log says why)\n".to_owned()
     });
@@ -310,6 +318,17 @@ shop.orders  open     2.5   1,234    8,766  58 min 26 s  9,223,372,036,854,765,8
         ] {
             assert!(shown.contains(told), "{told}\n{shown}");
         }
+    }
+
+    #[test]
+    fn a_few_of_many_troubles_are_shown() {
+        let mut status = status();
+        let mut one = status.generators.remove(0);
+        one.trouble = Some("the store does not answer".into());
+        status.generators = std::iter::repeat_n(one, 5_000).collect();
+        let shown = screen(&status);
+        assert_eq!(shown.matches("the store does not answer").count(), super::TROUBLED_MAX, "{shown}");
+        assert!(shown.contains("\nand 4,990 more; the list below has the state of each\n"), "{shown}");
     }
 
     #[test]
