@@ -18,8 +18,8 @@ use crate::table_name::{FoldedName, NameCase, TableName};
 #[derive(Debug, Default)]
 pub(crate) struct Views {
     ruled: ArcSwap<Mentioning>,
-    /// The number of times that DDL had been seen when they were read.
-    ddl: AtomicU64,
+    /// One more than the number of times that DDL had been seen when they were read. 0: they were never read.
+    read_before: AtomicU64,
     looked: Mutex<Option<Looked>>,
 }
 
@@ -54,7 +54,7 @@ impl Clone for Views {
     fn clone(&self) -> Self {
         Views {
             ruled: ArcSwap::new(self.ruled.load_full()),
-            ddl: AtomicU64::new(self.ddl.load(Ordering::Acquire)),
+            read_before: AtomicU64::new(self.read_before.load(Ordering::Acquire)),
             looked: Mutex::new(self.looked.lock().clone()),
         }
     }
@@ -68,7 +68,7 @@ impl Views {
 
     /// True if the views were read after DDL was seen for the `ddl`-th time.
     pub(crate) fn are_read_at(&self, ddl: u64) -> bool {
-        self.ddl.load(Ordering::Acquire) >= ddl
+        self.read_before.load(Ordering::Acquire) > ddl
     }
 
     /// True if the views may be others than those that were read, by what the server counts now.
@@ -102,7 +102,7 @@ impl Views {
 
     /// The views that are known count as read when DDL had been seen `ddl` times.
     pub(crate) fn settle(&self, ddl: u64) {
-        self.ddl.fetch_max(ddl, Ordering::AcqRel);
+        self.read_before.fetch_max(ddl + 1, Ordering::AcqRel);
     }
 }
 

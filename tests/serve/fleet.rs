@@ -237,10 +237,13 @@ fn a_proxy_that_starts_while_etcd_is_away() {
     let mut proxy = member(server, &etcd, "p1", DB, 100);
     let insert = "INSERT INTO t(a) VALUES(NULL)";
     let before = insert_id(&mut client(proxy.port, DB).unwrap(), insert);
+    server.client().run(format!("CREATE VIEW {DB}.v AS SELECT a FROM {DB}.t"));
     etcd.kill(0);
     proxy.kill();
     proxy.restart();
     let mut client = client(proxy.port, DB).unwrap();
+    let through_view = message(&mut client, "INSERT INTO v(a) VALUES(NULL)");
+    assert!(through_view.starts_with("1467 "), "{through_view}");
     assert_eq!(rows(&mut client, "SELECT COUNT(*) FROM t"), "1");
     assert_eq!(code(&mut client, "INSERT INTO u VALUES(1,1)"), 0, "no rule concerns it");
     for _ in 0..3 {
