@@ -27,8 +27,9 @@ function showChecks(status) {
   const troubled = status.generators.filter((each) => each.trouble);
   const states = [...new Set(troubled.map((each) => each.state))];
   const more = troubled.length - TROUBLED_MAX;
+  // The check of the generators says the same as their own lines.
   const troubles = [
-    ...status.checks.filter((check) => check.trouble).map((check) => `${check.name}: ${check.trouble}`),
+    ...status.checks.filter((check) => check.trouble && check.name !== "generators").map((check) => `${check.name}: ${check.trouble}`),
     ...troubled.slice(0, TROUBLED_MAX).map((each) => `${each.name} is ${each.state}: ${each.trouble}`),
     ...(more > 0 ? [`and ${count(more)} more; the filter of the list finds them by their state: ${states.join(", ")}`] : []),
     ...(status.rules.good === false ? ["older rules are active: the files that were read last could not be loaded (the log says why)"] : []),

@@ -45,9 +45,11 @@ fn head(status: &Status) -> String {
 }
 
 fn troubles(status: &Status) -> String {
+    // The check of the generators says the same as their own lines.
     let checks = status
         .checks
         .iter()
+        .filter(|check| check.name != "generators")
         .filter_map(|check| Some(format!("{}: {}\n", check.name, check.trouble.as_ref()?)));
     let mut troubled = status.generators.iter().filter_map(|generator| {
         Some(format!("{} is {}: {}\n", generator.name, generator.state, generator.trouble.as_ref()?))
@@ -306,7 +308,10 @@ shop.orders  open     2.5   1,234    8,766  58 min 26 s  9,223,372,036,854,765,8
     fn what_is_wrong_is_said_first() {
         let mut status = status();
         status.ready = false;
-        status.checks = vec![Check::needed("backend", Some("it does not answer".into()))];
+        status.checks = vec![
+            Check::needed("backend", Some("it does not answer".into())),
+            Check::wanted("generators", Some("shop.events: its layout ended".into())),
+        ];
         status.generators[0].state = "stopped".into();
         status.generators[0].trouble = Some("its layout ended".into());
         status.fleet.trouble = Some("the store does not answer".into());
