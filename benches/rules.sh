@@ -30,6 +30,7 @@ start        from the process to the line "listening on" in its log; "empty": wi
 first        from the same moment to the answer to the first INSERT into the last ruled table
 reload       SIGHUP, from the signal to the line that says the files are active; "same": nothing is changed,
              "all": every table moves to another generator
+check        \`rowstamp check --online\`, while no proxy runs
 idle         what the server counts a second while nobody is connected: queries, internal temporary tables, and its CPU in
              milliseconds; "used": while tables have an INSERT each second, which is counted with it
 shown        the proxy's memory (RSS), and how long /metrics, the page's /status.json and /readyz take, and their sizes
@@ -189,6 +190,16 @@ reloaded() {
     RELOADED=$(since "$begun")
 }
 
+# checked: CHECKED, in seconds.
+checked() {
+    local begun status
+    begun=$(now)
+    "$ROWSTAMP_BIN" check --online --config "$FOLDER/rowstamp.toml" >"$FOLDER/check.out" 2>&1
+    status=$?
+    CHECKED=$(since "$begun")
+    [ "$status" -le 1 ] || die "check ends with $status: $(tail -n 3 "$FOLDER/check.out")"
+}
+
 count() { db -e "SHOW GLOBAL STATUS LIKE '$1'" | cut -f 2; }
 cpu_ticks() { awk '{ print $14 + $15 }' "/proc/$DB_PID/stat"; }
 
@@ -272,12 +283,13 @@ TOML
     reloaded two
     all=$RELOADED
     stop "$PROXY_PID"
+    checked
     started
     again=$STARTED
     stop "$PROXY_PID"
     [ -z "$STORE_PID" ] || stop "$STORE_PID"
-    printf '%s, %s, %s ms, %d of %d tables by %s: start %s s empty (first %s s), %s s again; reload %s s same, %s s all\n' \
-        "$server" "$store" "$DELAY" "$RULED" "$TABLES" "$KIND" "$empty" "$first" "$again" "$same" "$all"
+    printf '%s, %s, %s ms, %d of %d tables by %s: start %s s empty (first %s s), %s s again; reload %s s same, %s s all; check %s s\n' \
+        "$server" "$store" "$DELAY" "$RULED" "$TABLES" "$KIND" "$empty" "$first" "$again" "$same" "$all" "$CHECKED"
     [ "$ONLY_TIMES" = yes ] || printf '%s, %s, a second: idle %s; %d used %s\n' "$server" "$KIND" "$idle" "$USED" "$used"
     printf '%s, %s, shown: %s\n' "$server" "$KIND" "$seen"
 }
