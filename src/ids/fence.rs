@@ -8,6 +8,8 @@
 //!    write arrives later: nobody looks for that token again.
 //! 3. A hand-back lowers the bound, from the end of what we reserved to where we stopped for good, over a revision at
 //!    which that end stands: a proxy that reserved since has handed all back, and nothing of it was issued. 1 holds for the next.
+//!    One whose outcome is unknown may be done, and what it gave back may be another's up to that same end. So it is sent again only
+//!    over the revision of the first time, and what stands at a later one is left as it is.
 //! 4. A record that is gone, whose revision fell, or whose bound is below what we committed is of a store that went back:
 //!    it is refused. Within an era 1 to 3 hold; an operator begins the next one above them all.
 
@@ -79,12 +81,14 @@ struct Seen {
     record: GeneratorRecord,
 }
 
-/// A raise whose outcome is not known. Its token shows later if the record in the store is ours.
+/// A raise or a hand-back whose outcome is not known. Its token shows later if the record in the store is ours.
 #[derive(Clone)]
 struct Doubt {
     token: String,
     from: u64,
     to: u64,
+    /// The revision that it was to be written over.
+    over: Revision,
 }
 
 /// The end of a raise, known to be so in the store in both cases.
@@ -189,17 +193,18 @@ impl Fence {
             return Ok(false);
         }
         let (mut first, mut end) = (first, end);
+        let sent_over = self.doubt.as_ref().filter(|doubt| doubt.to < doubt.from).map(|doubt| doubt.over);
         if let Some(Raise::Raised { from, to }) = self.settle_doubt().await? {
             // Reserved as we stopped: never used. Only with what adjoins is more than this last range given back.
             first = if from == end { first } else { from };
             end = to;
         }
-        if self.era != era {
+        if self.era != era || sent_over.is_some_and(|over| self.seen.revision != over) {
             return Ok(false);
         }
         // If the answer is lost, the record stands as it was handed back.
         self.committed = self.committed.min(first);
-        for _ in 0..ATTEMPTS_MAX {
+        for _ in 0..if sent_over.is_some() { 1 } else { ATTEMPTS_MAX } {
             if self.bound() != end || first >= end {
                 return Ok(false);
             }
@@ -214,8 +219,8 @@ impl Fence {
         Ok(false)
     }
 
-    /// The write that does what [`Fence::hand_back`] does, if the record stands as it was seen last. `None`: there is nothing to
-    /// hand back, or not so simply.
+    /// The write that does what [`Fence::hand_back`] does, if the record stands as it was seen last; its outcome is in doubt from here on.
+    /// `None`: there is nothing to hand back, or not so simply.
     pub(super) fn handing_back(&mut self, first: u64, end: u64) -> Option<Write> {
         if self.doubt.is_some() || self.store.era() != self.era || self.bound() != end || first >= end {
             return None;
@@ -223,8 +228,10 @@ impl Fence {
         self.committed = self.committed.min(first);
         let (owner, token) = (self.owner.clone(), fresh_token());
         let record = GeneratorRecord { bound: first, owner, token, ..self.seen.record.clone() };
-        let expected = Some(self.seen.revision);
-        Some(Write { key: self.subject.key.clone(), expected, value: encode(&record) })
+        let over = self.seen.revision;
+        let write = Write { key: self.subject.key.clone(), expected: Some(over), value: encode(&record) };
+        self.doubt = Some(Doubt { token: record.token, from: end, to: first, over });
+        Some(write)
     }
 
     pub(super) async fn refresh(&mut self) -> Result<(), StoreError> {
@@ -277,8 +284,11 @@ impl Fence {
         }
         self.accept(found)?;
         self.doubt = None;
-        let Doubt { token, from, to } = doubt;
+        let Doubt { token, from, to, .. } = doubt;
         if self.seen.record.token != token {
+            if from > to {
+                return Ok(None);
+            }
             tracing::info!(key = %self.subject.key, from, to, "skipped a range of ids: it is not known whether the store saved the range");
             return Ok(None);
         }
@@ -295,7 +305,7 @@ impl Fence {
             token: token.clone(),
             ..self.seen.record.clone()
         };
-        self.doubt = Some(Doubt { token: token.clone(), from, to });
+        self.doubt = Some(Doubt { token: token.clone(), from, to, over: self.seen.revision });
         let outcome =
             self.store.compare_and_set(&self.subject.key, Some(self.seen.revision), &encode(&record)).await?;
         self.doubt = None;

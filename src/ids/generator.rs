@@ -439,8 +439,8 @@ impl Sequence {
     }
 
     /// Issues nothing any more, and hands the ids that were reserved last and not issued back to the store, if nobody
-    /// reserved above them. Ids that the store does not take back now are lost: a gap.
-    pub async fn close(&self) {
+    /// reserved above them. Ids that the store does not take back now are lost: a gap. False: the store did not answer.
+    pub async fn close(&self) -> bool {
         self.burn();
         let handing = timeout(STORE_TIMEOUT, async {
             let mut fence = self.fence.lock().await;
@@ -450,12 +450,14 @@ impl Sequence {
             handed_back
         });
         match handing.await {
-            Ok(Ok(_)) => {}
+            Ok(Ok(_)) => true,
             Ok(Err(error)) => {
                 tracing::warn!(generator = %self.name, %error, "could not return unused ids to the store");
+                !error.passes()
             }
             Err(_) => {
                 tracing::warn!(generator = %self.name, "could not return unused ids to the store: the store takes too long");
+                false
             }
         }
     }

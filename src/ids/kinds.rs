@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::block::IdBlock;
 use super::timestamp::Timestamp;
 use crate::ids::errors::TakeError;
+use crate::ids::fence::Records;
 use crate::ids::fence::moves::Moves;
-use crate::ids::fence::{Records, write_all};
 use crate::ids::generator::{Advanced, Sequence};
 use crate::store::Store;
 
@@ -176,15 +176,17 @@ impl Generator {
         }
     }
 
-    /// Issues nothing any more, and hands what was reserved last and not issued back to the store.
-    pub async fn close(&self) {
+    /// Issues nothing any more, and hands what was reserved last and not issued back to the store. False: the store did not answer.
+    pub async fn close(&self) -> bool {
         match self {
             Generator::Sequence(sequence) => sequence.close().await,
             Generator::Timestamp(timestamp) => timestamp.close().await,
         }
     }
 }
-/// Closes them all; see [`Sequence::close`]. What they hand back goes to the store by the hundred.
+
+/// Closes them all; see [`Sequence::close`]. What they hand back goes to the store by the hundred. Once the store does not answer
+/// it is asked for no more of them: their unused ids are lost.
 pub async fn close_all(store: &dyn Store, generators: Vec<Generator>) {
     let (mut alone, mut handing, mut writes) = (Vec::new(), Vec::new(), Vec::new());
     for generator in generators {
@@ -199,17 +201,24 @@ pub async fn close_all(store: &dyn Store, generators: Vec<Generator>) {
             Generator::Timestamp(_) => alone.push(generator),
         }
     }
-    match write_all(store, &writes).await {
+    let answer = if writes.is_empty() { Ok(Vec::new()) } else { store.write_all(&writes).await };
+    let mut is_away = false;
+    match answer {
         Ok(written) => {
             let left = handing.into_iter().zip(written).filter(|(_, written)| !written);
             alone.extend(left.map(|(generator, _)| generator));
         }
         Err(error) => {
+            is_away = error.passes();
             tracing::warn!(generators = handing.len(), %error, "could not return unused ids to the store");
         }
     }
     for generator in alone {
-        generator.close().await;
+        if is_away {
+            generator.burn();
+        } else {
+            is_away = !generator.close().await;
+        }
     }
 }
 

@@ -391,8 +391,8 @@ impl Timestamp {
     }
 
     /// Issues nothing any more, and hands the ticks that were reserved and not used back to the store, so that the next
-    /// start need not run ahead of the clock.
-    pub async fn close(&self) {
+    /// start need not run ahead of the clock. False: the store did not answer.
+    pub async fn close(&self) -> bool {
         let unused = self.shut_down();
         let handing = timeout(STORE_TIMEOUT, async {
             let mut fence = self.fence.lock().await;
@@ -407,12 +407,14 @@ impl Timestamp {
             }
         });
         match handing.await {
-            Ok(Ok(_)) => {}
+            Ok(Ok(_)) => true,
             Ok(Err(error)) => {
                 tracing::warn!(generator = %self.name, %error, "could not return unused time to the store");
+                !error.passes()
             }
             Err(_) => {
                 tracing::warn!(generator = %self.name, "could not return unused time to the store: the store takes too long");
+                false
             }
         }
     }

@@ -22,6 +22,8 @@ pub struct Faults {
     pub late_request: u32,
     /// A conflict is reported although the expected revision stands.
     pub false_conflict: u32,
+    /// Several writes at once are done, and none of them is said to be.
+    pub unsaid: u32,
     /// The next few calls fail.
     pub away: u32,
     /// The call takes up to `delay_max`, before or after it acts.
@@ -39,6 +41,7 @@ impl Faults {
             lost_request: rate(200),
             late_request: rate(200),
             false_conflict: rate(200),
+            unsaid: rate(500),
             away: rate(50),
             delay: rate(500),
             delay_max: Duration::from_millis(40),
@@ -330,7 +333,12 @@ impl Store for MemoryStore {
 
     async fn write_all(&self, writes: &[Write]) -> Result<Vec<bool>> {
         let outcomes = self.send(writes.to_vec()).await?;
-        Ok(outcomes.iter().map(|outcome| matches!(outcome, Outcome::Written(_))).collect())
+        let is_unsaid = {
+            let mut shared = self.shared.lock();
+            let unsaid = shared.faults.unsaid;
+            shared.happens(unsaid)
+        };
+        Ok(outcomes.iter().map(|outcome| !is_unsaid && matches!(outcome, Outcome::Written(_))).collect())
     }
 
     fn era(&self) -> u64 {

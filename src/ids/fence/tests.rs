@@ -36,6 +36,28 @@ async fn raises_of_two_owners_never_overlap() {
     assert_eq!(ten(&mut b).await, Ok(Raise::Raised { from: 25, to: 35 }));
 }
 
+/// A hand-back among many others: nobody said whether it was done.
+#[tokio::test(start_paused = true)]
+async fn what_was_handed_back_once_is_another_s() {
+    for (is_done, is_reserved, expect) in
+        [(true, true, 11), (true, false, 5), (false, true, 21), (false, false, 5)]
+    {
+        let store = Arc::new(MemoryStore::new());
+        let (mut a, mut b) = (fence(&store).await, fence(&store).await);
+        assert_eq!(ten(&mut a).await, Ok(Raise::Raised { from: 1, to: 11 }));
+        let write = a.handing_back(5, 11).unwrap();
+        if is_done {
+            store.compare_and_set(&write.key, write.expected, &write.value).await.unwrap();
+        }
+        if is_reserved {
+            // To where the end stood before.
+            b.raise(|bound| Some(if bound == 5 { 11 } else { bound + 10 })).await.unwrap();
+        }
+        let _ = a.hand_back(5, 11).await;
+        assert_eq!(record_of(&store).bound, expect, "done {is_done}, reserved {is_reserved}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_raise_whose_answer_was_lost_is_ours_if_our_token_stands_there() {
     let store = Arc::new(MemoryStore::new());

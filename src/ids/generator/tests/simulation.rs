@@ -12,6 +12,7 @@ use super::n;
 use crate::ids::generator::Sequence;
 use crate::ids::sequence::{Batch, SequenceSpec};
 use crate::ids::simulated::{Log, each_seed};
+use crate::ids::{Generator, close_all};
 use crate::store::memory::{Faults, MemoryStore};
 use crate::store::{GeneratorRecord, Key, record};
 
@@ -52,8 +53,10 @@ impl World {
 
 async fn owner(world: Arc<World>, number: u32) {
     let mut random = StdRng::seed_from_u64(world.seed * 31 + u64::from(number));
+    // Batches of one length end where others ended before.
+    let batch = if world.seed.is_multiple_of(2) { 10 } else { random.gen_range(1..30) };
     let spec = SequenceSpec {
-        batch: Batch::Fixed(n(random.gen_range(1..30))),
+        batch: Batch::Fixed(n(batch)),
         low_water: random.gen_range(0.01..=1.0),
         ..SequenceSpec::default()
     };
@@ -74,7 +77,11 @@ async fn owner(world: Arc<World>, number: u32) {
                 sequence = None;
             }
             2..4 => {
-                open.close().await;
+                if random.gen_bool(0.5) {
+                    open.close().await;
+                } else {
+                    close_all(&*world.store, vec![Generator::Sequence(open.clone())]).await;
+                }
                 assert_eq!(open.try_take(n(1)), None);
                 sequence = None;
             }
