@@ -241,7 +241,7 @@ impl Fence {
 
     /// Takes the record among those that were read, if it is a later one.
     pub(super) fn notice(&mut self, read: &Records) -> Result<(), StoreError> {
-        let later = read.found.get(&self.subject.key).filter(|found| found.revision > self.seen.revision);
+        let later = read.get(&self.subject.key).filter(|found| found.revision > self.seen.revision);
         match later {
             Some(later) if self.doubt.is_none() && self.era == read.era => self.accept(Some(later.clone())),
             _ => Ok(()),
@@ -450,11 +450,22 @@ impl Records {
         Ok(Records { found: store.list(Key::GENERATORS).await?.into_iter().collect(), era })
     }
 
+    fn get(&self, key: &Key) -> Option<&Versioned<Json>> {
+        self.found.get(key).filter(|found| !is_of_leaf(found))
+    }
+
     /// `None`: it is to be read alone.
     fn of(&self, store: &dyn Store, subject: &Subject) -> Result<Option<Seen>, StoreError> {
-        let found = self.found.get(&subject.key).filter(|_| store.era() == self.era);
+        let found = self.get(&subject.key).filter(|_| store.era() == self.era);
         found.map(|found| read(subject, found)).transpose()
     }
+}
+
+/// True for a row of Leaf's table. Lists have it by its tag alone, which may look like the name of another generator; so it is read by the
+/// generator's name.
+fn is_of_leaf(found: &Versioned<Json>) -> bool {
+    decode(&Key::of(Key::GENERATORS), &found.value)
+        .is_ok_and(|record: GeneratorRecord| record.token.is_empty())
 }
 
 /// For each whether it is known that it was written.

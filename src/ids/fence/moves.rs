@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::ids::fence::{KIND_TIMESTAMP, Subject, read, write_all};
+use crate::ids::fence::{KIND_TIMESTAMP, Subject, is_of_leaf, read, write_all};
 use crate::ids::layout::Layout;
 use crate::store::record::{change, decode, encode, fresh_token};
 use crate::store::{GeneratorRecord, Json, Key, Store, StoreError, Versioned, Write};
@@ -37,12 +37,15 @@ impl Issuers {
                     found.insert(key, record);
                 }
             }
-        } else {
-            for name in names {
-                let key = Key::generator(name);
-                found.extend(store.load(&key).await?.map(|record| (key, record)));
-                found.extend(store.list(&Key::slots(name)).await?);
+        }
+        for name in names {
+            let key = Key::generator(name);
+            if found.get(&key).is_some_and(|found| !is_of_leaf(found)) {
+                continue;
             }
+            found.remove(&key);
+            found.extend(store.load(&key).await?.map(|record| (key, record)));
+            found.extend(store.list(&Key::slots(name)).await?);
         }
         Ok(Issuers(found))
     }
@@ -165,13 +168,66 @@ mod tests {
     use crate::ids::generator::Sequence;
     use crate::ids::sequence::{Batch, SequenceSpec};
     use crate::store::memory::MemoryStore;
-    use crate::store::{Key, Store};
+    use crate::store::{Json, Key, Outcome, Revision, Store, StoreError, Versioned};
     use std::collections::BTreeSet;
     use std::num::NonZeroU64;
     use std::sync::Arc;
     use std::time::Duration;
 
+    use async_trait::async_trait;
+
     const NAME: &str = "shop.a";
+
+    /// A store as Leaf's table is one: lists have a generator by its tag, and no token; some tag looks like another generator.
+    struct LeafLike(MemoryStore);
+
+    #[async_trait]
+    impl Store for LeafLike {
+        async fn load(&self, key: &Key) -> Result<Option<Versioned<Json>>, StoreError> {
+            self.0.load(key).await
+        }
+
+        async fn list(&self, prefix: &str) -> Result<Vec<(Key, Versioned<Json>)>, StoreError> {
+            let by_tag = |(key, found): (Key, Versioned<Json>)| {
+                let tag = key.as_str().strip_prefix(Key::GENERATORS).and_then(|name| name.split_once('.'));
+                (tag.map_or(key.clone(), |(_, tag)| Key::generator(tag)), found)
+            };
+            Ok(self.0.list(prefix).await?.into_iter().map(by_tag).collect())
+        }
+
+        async fn compare_and_set(
+            &self,
+            key: &Key,
+            expected: Option<Revision>,
+            value: &[u8],
+        ) -> Result<Outcome, StoreError> {
+            self.0.compare_and_set(key, expected, value).await
+        }
+    }
+
+    #[tokio::test]
+    async fn generators_of_leaf_are_found_among_many() {
+        let store = LeafLike(MemoryStore::new());
+        let record =
+            |bound: u64| format!(r#"{{"v":1,"kind":"sequence","bound":{bound},"owner":"","token":""}}"#);
+        let names: Vec<String> = (0..12).map(|nth| format!("shop.g{nth}")).collect();
+        for (name, bound) in names.iter().zip(100..) {
+            store.0.poke(&Key::generator(name), record(bound).as_bytes());
+        }
+        // A tag that is the name of the first generator, schema included.
+        store.0.poke(&Key::generator("shop.shop.g0"), record(7).as_bytes());
+        let wanted: BTreeSet<&str> = names.iter().map(String::as_str).collect();
+        let issuers = super::Issuers::read(&store, &wanted).await.unwrap();
+        for (name, bound) in names.iter().zip(100..) {
+            assert_eq!(issuers.issued_below(name).unwrap(), bound, "{name}");
+        }
+        let raised: Vec<(String, u64)> = names.iter().map(|name| (name.clone(), 50)).collect();
+        let store: Arc<dyn Store> = Arc::new(store);
+        crate::ids::fence::raise_bounds(&store, "p1", &raised).await.unwrap();
+        for (name, bound) in names.iter().zip(100..) {
+            assert_eq!(crate::ids::bound_of(&*store, name).await.unwrap(), bound, "{name}");
+        }
+    }
 
     async fn open(store: &Arc<dyn Store>, owner: &str) -> Arc<Sequence> {
         let batch = Batch::Fixed(NonZeroU64::new(10).unwrap());
