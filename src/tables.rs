@@ -2,7 +2,6 @@
 //! the name in a statement. [`InForce`] has the version that counts, `change` makes the next one, and
 //! `in_force` puts it in the place of the one before. `lookup` finds tables, `take` takes ids.
 
-use std::collections::HashSet;
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -348,19 +347,15 @@ impl Tables {
                     error,
                 }
             })?;
-        let mut left = HashSet::new();
         for (assigned, (table, to)) in assigned.iter().zip(&names) {
             if let Some(from) = &assigned.moved_from {
                 tracing::info!(table, from, to, floor = assigned.floor, "the table has a new generator");
-                left.insert(from);
             }
         }
-        if !left.is_empty() {
-            let others = old.into_iter().flat_map(|old| old.generators.all());
-            for (_, generator) in self.generators.all().into_iter().chain(others) {
-                if left.contains(&generator.name().to_owned()) {
-                    generator.follow(&moves).await;
-                }
+        let others = old.into_iter().flat_map(|old| old.generators.all());
+        for (_, generator) in self.generators.all().into_iter().chain(others) {
+            if moves.has(generator.name()) {
+                generator.follow(&moves).await;
             }
         }
         Ok(assigned.into_iter().map(|assigned| assigned.floor).collect())

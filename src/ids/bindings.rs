@@ -10,7 +10,7 @@ use super::fence::{raise_bounds, write_all};
 use super::nodes::living;
 use super::slots::ID_MAX;
 use crate::ids::fence::moves::{Issuers, Moves};
-use crate::store::record::{change, decode, encode};
+use crate::store::record::{decode, encode};
 use crate::store::{BindingRecord, FORMAT, Key, Store, StoreError, Versioned, Write};
 
 /// Each attempt lost a race, or its answer.
@@ -47,6 +47,8 @@ struct Table<'a> {
     wanted: &'a Wanted<'a>,
     key: Key,
     assigned: Assigned,
+    /// Generators that issued for the table before, and may have issued above its floor.
+    left: BTreeSet<String>,
 }
 
 /// Assigns tables to generators, all together; the results are in their order. Where a table was assigned to another generator,
@@ -74,7 +76,7 @@ pub async fn assign(
             match stands {
                 Some(old) if old.value.generator == table.wanted.generator => table.keeps(&old.value),
                 Some(old) => {
-                    table.assigned.moved_from = Some(old.value.generator.clone());
+                    table.leaves(&old.value);
                     moving.push((table, old));
                 }
                 None => new.push(table),
@@ -97,8 +99,8 @@ pub async fn assign(
             break;
         }
     }
-    if let Some(table) = open.first() {
-        return Err(StoreError::Contended { record: table.key.to_string(), attempts: ATTEMPTS_MAX });
+    if !open.is_empty() {
+        return Err(contended(&open));
     }
     moves = settle(store, owner, &mut all, moves).await?;
     Ok((all.into_iter().map(|table| table.assigned).collect(), moves))
@@ -107,18 +109,46 @@ pub async fn assign(
 impl<'a> Table<'a> {
     fn new(wanted: &'a Wanted<'a>) -> Self {
         let assigned = Assigned { floor: wanted.floor_of_table, moved_from: None };
-        Table { wanted, key: Key::binding(wanted.table), assigned }
+        Table { wanted, key: Key::binding(wanted.table), assigned, left: BTreeSet::new() }
     }
 
-    /// The table is assigned to its generator already.
+    /// The table is assigned to its generator already, perhaps by somebody who did not come to the end of it.
     fn keeps(&mut self, stands: &BindingRecord) {
         if !self.wanted.is_sequence {
             self.assigned.floor = self.assigned.floor.max(stands.floor);
         }
+        self.left.extend(stands.left.clone());
+    }
+
+    /// The table is assigned to another generator.
+    fn leaves(&mut self, stands: &BindingRecord) {
+        self.assigned.floor = self.assigned.floor.max(stands.floor);
+        self.assigned.moved_from = Some(stands.generator.clone());
+        // Ids that others reserved of its own generator meanwhile are no other generator's.
+        let before = stands.left.clone().filter(|left| left != self.wanted.generator);
+        self.left.extend(before.into_iter().chain([stands.generator.clone()]));
     }
 
     fn write(&self, old: Option<&Versioned<BindingRecord>>) -> Write {
-        let record = assigned_to(old.map(|old| &old.value), self.wanted.generator, self.assigned.floor);
+        self.write_over(old, self.assigned.floor, self.assigned.moved_from.clone())
+    }
+
+    /// The write of the floor, after which nothing is to be looked at again. `None`: it stands so, or the table has another generator, and whoever
+    /// assigned it there asks for the bounds.
+    fn settled(&self, stands: Option<&Versioned<BindingRecord>>) -> Option<Write> {
+        let floor = self.assigned.floor;
+        match stands {
+            Some(stands) if stands.value.generator != self.wanted.generator => None,
+            Some(stands) if stands.value.left.is_none() && stands.value.floor >= floor => None,
+            // A record that somebody has removed is made again: the floor is known here alone.
+            stands => Some(self.write_over(stands, floor.max(stands.map_or(0, |one| one.value.floor)), None)),
+        }
+    }
+
+    fn write_over(&self, old: Option<&Versioned<BindingRecord>>, floor: u64, left: Option<String>) -> Write {
+        let unknown = old.map_or_else(Map::new, |old| old.value.unknown.clone());
+        let record =
+            BindingRecord { v: FORMAT, generator: self.wanted.generator.to_owned(), floor, left, unknown };
         Write { key: self.key.clone(), expected: old.map(|old| old.revision), value: encode(&record) }
     }
 }
@@ -161,7 +191,7 @@ async fn alone(store: &dyn Store, table: &str, generator: &str, owner: &str) -> 
 /// The generators that the tables leave are counted up; the tables' floors are then above all that these have issued. Also says of
 /// each table whether its floor has changed.
 async fn left(store: &dyn Store, tables: &mut [&mut Table<'_>]) -> Result<(Moves, Vec<bool>), StoreError> {
-    let names: Vec<String> = tables.iter().filter_map(|table| table.assigned.moved_from.clone()).collect();
+    let names: BTreeSet<String> = tables.iter().flat_map(|table| table.left.clone()).collect();
     let names: BTreeSet<&str> = names.iter().map(String::as_str).collect();
     let moves = Moves::count(store, &names).await?;
     let issuers = Issuers::read(store, &names).await?;
@@ -171,8 +201,8 @@ async fn left(store: &dyn Store, tables: &mut [&mut Table<'_>]) -> Result<(Moves
     }
     let mut changed = Vec::with_capacity(tables.len());
     for table in tables {
-        let old = table.assigned.moved_from.as_deref();
-        let floor = old.and_then(|old| below.get(old)).map_or(0, |below| below.saturating_sub(1));
+        let below = table.left.iter().filter_map(|left| below.get(&**left)).max();
+        let floor = below.map_or(0, |below| below.saturating_sub(1));
         changed.push(floor > table.assigned.floor);
         table.assigned.floor = table.assigned.floor.max(floor);
     }
@@ -198,35 +228,38 @@ async fn settle(
     all: &mut [Table<'_>],
     moves: Moves,
 ) -> Result<Moves, StoreError> {
-    let mut tables: Vec<&mut Table<'_>> =
-        all.iter_mut().filter(|table| table.assigned.moved_from.is_some()).collect();
+    let mut tables: Vec<&mut Table<'_>> = all.iter_mut().filter(|table| !table.left.is_empty()).collect();
     if tables.is_empty() {
         return Ok(moves);
     }
     let (later, changed) = left(&**store, &mut tables).await?;
-    let changed = tables.into_iter().zip(changed).filter(|(_, is_changed)| *is_changed);
-    let changed: Vec<&mut Table<'_>> = changed.map(|(table, _)| table).collect();
+    let changed = tables.iter_mut().zip(changed).filter(|(_, is_changed)| *is_changed);
+    let changed: Vec<&mut Table<'_>> = changed.map(|(table, _)| &mut **table).collect();
     raise(store, owner, &changed).await?;
-    for table in changed {
-        note_floor(&**store, table).await?;
-    }
+    note_settled(&**store, tables).await?;
     Ok(moves.then(later))
 }
 
-async fn note_floor(store: &dyn Store, table: &Table<'_>) -> Result<(), StoreError> {
-    let (generator, floor) = (table.wanted.generator, table.assigned.floor);
-    let noted = change(store, &table.key, |record: Option<BindingRecord>| match record {
-        // The process that assigns the table to another generator asks for the bounds itself.
-        Some(record) if record.floor >= floor || record.generator != generator => None,
-        // A record that somebody has removed is made again: the floor is known here alone.
-        record => Some(assigned_to(record.as_ref(), generator, floor)),
-    });
-    noted.await.map(drop)
+/// Writes the tables' floors into their bindings, and that nothing is to be looked at again.
+async fn note_settled(store: &dyn Store, mut open: Vec<&mut Table<'_>>) -> Result<(), StoreError> {
+    for _ in 0..ATTEMPTS_MAX {
+        let standing = standing(store, &open).await?;
+        let noted = open.into_iter().zip(standing);
+        let noted = noted.filter_map(|(table, stands)| Some((table.settled(stands.as_ref())?, table)));
+        let (writes, tables): (Vec<Write>, Vec<&mut Table<'_>>) = noted.unzip();
+        let written = write_all(store, &writes).await?;
+        open =
+            tables.into_iter().zip(written).filter(|(_, written)| !written).map(|(table, _)| table).collect();
+        if open.is_empty() {
+            return Ok(());
+        }
+    }
+    Err(contended(&open))
 }
 
-fn assigned_to(old: Option<&BindingRecord>, generator: &str, floor: u64) -> BindingRecord {
-    let unknown = old.map_or_else(Map::new, |old| old.unknown.clone());
-    BindingRecord { v: FORMAT, generator: generator.to_owned(), floor, unknown }
+fn contended(open: &[&mut Table<'_>]) -> StoreError {
+    let record = open.first().map_or_else(String::new, |table| table.key.to_string());
+    StoreError::Contended { record, attempts: ATTEMPTS_MAX }
 }
 
 #[cfg(test)]
@@ -322,8 +355,8 @@ mod tests {
             let (assigned, moves) = super::assign(&store, &wanted, "p1", |_| {}).await.unwrap();
             if seed == 0 {
                 // The bindings and who lives are read. The old generators and their nodes are read, counted and read, twice; the new
-                // ones are read, made and read. The bindings are written.
-                assert_eq!(memory.calls() - calls, 2 + 2 * (2 + 1 + 2) + 3 + 1);
+                // ones are read, made and read. The bindings are written; in the end they are read and written again.
+                assert_eq!(memory.calls() - calls, 2 + 2 * (2 + 1 + 2) + 3 + 1 + 2);
             }
             memory.set_faults(Faults::default());
             for (nth, ((table, old, new), assigned)) in names.iter().zip(&assigned).enumerate() {
@@ -426,6 +459,27 @@ mod tests {
         assign(&shared, "shop.orders", "shop.times", false, "p1", 10).await.unwrap_err();
         store.set_away(false);
         assert_eq!(stands(&shared, "shop.orders").await.floor, 299);
+    }
+
+    /// Whoever binds the table again after the crash, to the same generator, comes to the end of the change.
+    #[tokio::test]
+    async fn what_the_old_generator_reserved_before_a_crash_counts() {
+        for is_sequence in [true, false] {
+            let (store, shared) = meddled(Some(700), true).await;
+            let generator = if is_sequence { "shop.b" } else { "shop.times" };
+            assign(&shared, "shop.orders", generator, is_sequence, "p1", 10).await.unwrap_err();
+            store.set_away(false);
+            assert_eq!(stands(&shared, "shop.orders").await.left.as_deref(), Some("shop.a"));
+            let assigned = assign(&shared, "shop.orders", generator, is_sequence, "p1", 10).await.unwrap();
+            assert_eq!(told(&assigned), (699, None));
+            store.set_away(false);
+            let binding = stands(&shared, "shop.orders").await;
+            assert_eq!((binding.floor, binding.left), (699, None));
+            assert!(!is_sequence || bound_of(&*shared, generator).await.unwrap() == 700);
+            let writes = store.writes();
+            let _ = assign(&shared, "shop.orders", generator, is_sequence, "p1", 10).await.unwrap();
+            assert_eq!(store.writes(), writes, "it is at its end");
+        }
     }
 
     #[tokio::test]

@@ -120,6 +120,11 @@ impl Moves {
         Ok(moves)
     }
 
+    /// True if the generator's count is among them.
+    pub fn has(&self, generator: &str) -> bool {
+        self.0.contains_key(&Key::generator(generator))
+    }
+
     /// Both, where nobody else counted in between.
     pub(in crate::ids) fn then(mut self, later: Moves) -> Moves {
         for (key, later) in later.0 {
