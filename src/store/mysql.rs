@@ -35,8 +35,11 @@ const CALL_DEADLINE: Duration = Duration::from_secs(2);
 const OPEN_DEADLINE: Duration = Duration::from_secs(10);
 /// The pause before the primary is looked for again.
 const OPEN_PAUSE: Duration = Duration::from_millis(500);
-/// A statement has some 350 KB then.
 const RECORDS_PER_STATEMENT: usize = 500;
+/// Half of the least max_allowed_packet that is usual.
+const BYTES_PER_STATEMENT: usize = 512 * 1024;
+/// An UPDATE names a record so often.
+const NAMES_PER_RECORD: usize = 3;
 
 const NO_SUCH_TABLE: u16 = 1146;
 
@@ -321,7 +324,7 @@ impl Inner {
     async fn write_all(&self, writes: &[Write]) -> Result<Vec<bool>> {
         let is_own = |one: &&Write| self.leaf_of(&one.key).is_none();
         let mut written = Vec::with_capacity(writes.len());
-        for writes in writes.chunks(RECORDS_PER_STATEMENT) {
+        for writes in statements(writes) {
             let own = writes.iter().filter(is_own);
             let (new, old): (Vec<&Write>, Vec<&Write>) = own.partition(|one| one.expected.is_none());
             let (created, replaced) = (self.create_all(&new).await?, self.replace_all(&old).await?);
@@ -372,6 +375,20 @@ impl Inner {
     }
 }
 
+/// The records of one statement each.
+fn statements(mut writes: &[Write]) -> impl Iterator<Item = &[Write]> {
+    std::iter::from_fn(move || {
+        let mut bytes = 0;
+        let fitting = writes.iter().take(RECORDS_PER_STATEMENT).take_while(|one| {
+            bytes += NAMES_PER_RECORD * one.key.as_str().len() + one.value.len();
+            bytes <= BYTES_PER_STATEMENT
+        });
+        let (now, later) = writes.split_at(fitting.count().max(1).min(writes.len()));
+        writes = later;
+        (!now.is_empty()).then_some(now)
+    })
+}
+
 fn name_of(write: &Write) -> mysql_async::Value {
     write.key.as_str().as_bytes().into()
 }
@@ -380,4 +397,27 @@ fn name_of(write: &Write) -> mysql_async::Value {
 fn first_revision() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_micros()).unwrap_or(1).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BYTES_PER_STATEMENT, RECORDS_PER_STATEMENT, statements};
+    use crate::store::{Key, Write};
+
+    #[test]
+    fn records_of_one_statement() {
+        let write =
+            |bytes: usize| Write { key: Key::generator("s.g"), expected: None, value: vec![b' '; bytes] };
+        let long = BYTES_PER_STATEMENT / 3;
+        for (bytes, expect) in [
+            (vec![], vec![]),
+            (vec![9; RECORDS_PER_STATEMENT + 2], vec![RECORDS_PER_STATEMENT, 2]),
+            (vec![long; 5], vec![2, 2, 1]),
+            (vec![9, BYTES_PER_STATEMENT, 9], vec![1, 1, 1]),
+        ] {
+            let writes: Vec<Write> = bytes.iter().copied().map(write).collect();
+            let found: Vec<usize> = statements(&writes).map(<[Write]>::len).collect();
+            assert_eq!(found, expect);
+        }
+    }
 }

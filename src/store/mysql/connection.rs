@@ -24,9 +24,11 @@ const TIMEOUT_OTHERS: Duration = Duration::from_millis(250);
 /// Errors of the server that come before anything was written, or after it was rolled back: access denied (1044, 1045,
 /// 1142, 1143), no such table or database (1146, 1049), table full (1114), lock wait timeout (1205), deadlock (1213),
 /// read only ([`READ_ONLY`]), duplicate key (1062), data too long (1406), statement too long (1153).
-const NOT_DONE: [u16; 12] = [1044, 1045, 1049, 1062, 1114, 1142, 1143, 1146, 1153, 1205, 1213, 1406];
+const NOT_DONE: [u16; 10] = [1044, 1045, 1049, 1114, 1142, 1143, 1146, 1153, 1205, 1406];
 const READ_ONLY: [u16; 3] = [1290, 1792, 1836];
 const DUPLICATE_KEY: u16 = 1062;
+/// The server has undone the statement for another's, which has written the same records.
+const DEADLOCK: u16 = 1213;
 const NO_SUCH_DATABASE: u16 = 1049;
 
 /// A server that may be the primary.
@@ -282,7 +284,7 @@ impl Connection {
             Ok(Err(mysql_async::Error::Server(error))) => {
                 *slot = Some(seat);
                 match error.code {
-                    DUPLICATE_KEY => Ok(None),
+                    DUPLICATE_KEY | DEADLOCK => Ok(None),
                     code if NOT_DONE.contains(&code) => Err(self.away(error.to_string())),
                     _ => Err(unknown(error.to_string())),
                 }
