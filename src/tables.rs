@@ -75,8 +75,10 @@ pub struct MadeTwice {
 pub enum TableError {
     #[error(transparent)]
     Schema(#[from] SchemaError),
-    #[error("Rowstamp cannot bind table {table} to its generator: {error}")]
-    Assign { table: String, error: StoreError },
+    #[error("Rowstamp cannot bind {tables}: {error}")]
+    Assign { tables: String, error: StoreError },
+    #[error("Rowstamp cannot raise the generators above the ids of their tables: {0}")]
+    Raise(StoreError),
     #[error("{origin}: {error}")]
     Open { origin: Origin, error: OpenError },
     #[error("generator {0} is not open: the store was away when this proxy started, and is not back yet")]
@@ -102,6 +104,7 @@ impl TableError {
             TableError::Schema(error @ SchemaError::Locked { .. }) => return error.to_string(),
             TableError::Schema(_) => "Rowstamp could not read the table's columns from the server",
             TableError::Assign { .. } => "Rowstamp could not bind the table to its generator in the store",
+            TableError::Raise(_) => "Rowstamp could not raise the table's generator in the store",
             TableError::Open { .. } => "Rowstamp could not open the table's generator",
             TableError::Lock(LockError::Held { .. }) => {
                 "it is held by another Rowstamp, which has another store"
@@ -119,6 +122,7 @@ impl TableError {
     fn passes(&self) -> bool {
         match self {
             TableError::Assign { error, .. }
+            | TableError::Raise(error)
             | TableError::Open { error: OpenError::Store { error, .. }, .. } => error.passes(),
             TableError::Floor(TakeError::StoreAway { .. }) => true,
             TableError::Lock(error) => error.passes(),
@@ -342,10 +346,11 @@ impl Tables {
         let Common { store, owner, progress, .. } = &self.common;
         let (assigned, moves) =
             assign(store, &wanted, owner, |more| progress.add(more)).await.map_err(|error| {
-                TableError::Assign {
-                    table: names.first().map_or_else(String::new, |(table, _)| table.clone()),
-                    error,
-                }
+                let tables = match &*names {
+                    [(table, generator)] => format!("table {table} to generator {generator}"),
+                    _ => format!("{} tables to their generators", names.len()),
+                };
+                TableError::Assign { tables, error }
             })?;
         for (assigned, (table, to)) in assigned.iter().zip(&names) {
             if let Some(from) = &assigned.moved_from {

@@ -474,7 +474,10 @@ pub(super) async fn write_all(store: &dyn Store, writes: &[Write]) -> Result<Vec
         return Ok(Vec::new());
     }
     match store.write_all(writes).await {
-        Err(StoreError::UnknownOutcome { .. }) => Ok(vec![false; writes.len()]),
+        Err(error @ StoreError::UnknownOutcome { .. }) => {
+            tracing::warn!(records = writes.len(), %error, "it is not known whether the store wrote the records; Rowstamp reads them again");
+            Ok(vec![false; writes.len()])
+        }
         answer => answer,
     }
 }

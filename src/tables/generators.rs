@@ -11,7 +11,7 @@ use arc_swap::ArcSwap;
 use crate::ids::fence::Records;
 use crate::ids::sequence::SequenceSpec;
 use crate::ids::timestamp::{Timestamp, TimestampSpec};
-use crate::ids::{BIGINT_MAX, Generator, ID_MAX, OpenError, Sequence, TakeError};
+use crate::ids::{BIGINT_MAX, Generator, ID_MAX, OpenError, Sequence};
 use crate::rewrite::plan::target::Target;
 use crate::rules::model::{ColumnShape, GeneratorKind, GeneratorName, GeneratorSpec};
 use crate::tables::survey::{Binding, Live};
@@ -97,13 +97,8 @@ impl Generators {
         let bounds: Vec<(String, u64)> = sequences
             .map(|(generator, floor)| (generator.name().to_owned(), (*floor).min(ID_MAX) + 1))
             .collect();
-        let began = Instant::now();
         let read = Records::of_raised(&*common.store, &common.owner, &bounds).await;
-        let read = read.map_err(|error| TakeError::StoreAway {
-            generator: bounds.first().map_or_else(String::new, |(name, _)| name.clone()),
-            waited: began.elapsed(),
-            reason: error.to_string(),
-        })?;
+        let read = read.map_err(TableError::Raise)?;
         for (generator, floor) in generators {
             generator.raise_floor_by(&read, floor, FLOOR_DEADLINE).await?;
             common.progress.add(1);
