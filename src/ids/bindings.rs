@@ -133,8 +133,8 @@ impl<'a> Table<'a> {
         self.write_over(old, self.assigned.floor, self.assigned.moved_from.clone())
     }
 
-    /// The write of the floor, after which nothing is to be looked at again. `None`: it stands so, or the table has another generator, and whoever
-    /// assigned it there asks for the bounds.
+    /// The write of the floor, after which nothing is to be looked at again. `None`: it stands so, or the table has another generator: the proxy
+    /// that assigned it there asks for the bounds.
     fn settled(&self, stands: Option<&Versioned<BindingRecord>>) -> Option<Write> {
         let floor = self.assigned.floor;
         match stands {
@@ -461,7 +461,7 @@ mod tests {
         assert_eq!(stands(&shared, "shop.orders").await.floor, 299);
     }
 
-    /// Whoever binds the table again after the crash, to the same generator, comes to the end of the change.
+    /// A proxy that binds the table again after the crash, to the same generator, comes to the end of the change.
     #[tokio::test]
     async fn what_the_old_generator_reserved_before_a_crash_counts() {
         for is_sequence in [true, false] {

@@ -40,7 +40,7 @@ pub struct BindingRecord {
     pub generator: String,
     /// The generator's ids for this table are above it.
     pub floor: u64,
-    /// The generator that issued for the table before, until the floor is known to be above all that it issued. Whoever finds it here
+    /// The generator that issued for the table before, until the floor is known to be above all that it issued. A proxy that finds it here
     /// looks at that generator again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left: Option<String>,

@@ -22,8 +22,8 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 const TIMEOUT_OTHERS: Duration = Duration::from_millis(250);
 
 /// Errors of the server that come before anything was written, or after it was rolled back: access denied (1044, 1045,
-/// 1142, 1143), no such table or database (1146, 1049), table full (1114), lock wait timeout (1205), deadlock (1213),
-/// read only ([`READ_ONLY`]), duplicate key (1062), data too long (1406), statement too long (1153).
+/// 1142, 1143), no such table or database (1146, 1049), table full (1114), lock wait timeout (1205), data too long (1406),
+/// statement too long (1153). [`READ_ONLY`], [`DUPLICATE_KEY`] and [`DEADLOCK`] are such errors too, with answers of their own.
 const NOT_DONE: [u16; 10] = [1044, 1045, 1049, 1114, 1142, 1143, 1146, 1153, 1205, 1406];
 const READ_ONLY: [u16; 3] = [1290, 1792, 1836];
 const DUPLICATE_KEY: u16 = 1062;
